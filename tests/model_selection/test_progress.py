@@ -89,3 +89,12 @@ def test_a_search_is_silent_by_default(rows, capsys):
     X, y, task = rows
     MMTFLClassifierCV((2, 2), alphas=3, cv=3, poolings=(0,)).fit(X, np.sign(y), task)
     assert capsys.readouterr() == ("", "")
+
+
+def test_many_short_counts_of_one_work_are_told_now_and_then(capsys):
+    pace = progress.Pace()
+    for ago, expected in ((0.0, ""), (1.5, "[search] 1 of 2 paths\n"), (0.0, "")):
+        pace.told -= ago
+        with Progress("search", 2, "paths", shown=True, pace=pace) as shown:
+            shown.finish(0)
+        assert capsys.readouterr().err == expected

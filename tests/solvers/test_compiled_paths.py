@@ -279,6 +279,25 @@ def test_paths_of_any_loss_are_the_minima(loss):
         assert_allclose(values, exact.objectives, atol=1e-5 * problem.null_value)
 
 
+@pytest.mark.parametrize("loss", [Logistic(), Poisson()], ids=["classes", "counts"])
+def test_a_path_goes_on_from_coefficients_of_columns_far_from_zero(loss):
+    data = make_tasks(4, 30, 6, n_informative=3, noise=1.0, random_state=0)
+    counts = np.random.default_rng(0).poisson(np.exp(0.5 * data.y)).astype(float)
+    y = np.where(data.y > 0.0, 1.0, -1.0) if loss.has_classes else counts
+    near, far = (
+        Problem(Design(Tasks.from_rows(data.X + level, y, data.task)), loss) for level in (0.0, 40.0)
+    )
+    penalty = make_penalty(2, 2, 1.0)
+    alphas = alpha_grid(near, penalty, 8, 0.02)
+    expected = CompiledPaths(near).solve(penalty, alphas, **OPTIONS)
+    assert expected.A[3].any() and expected.settled.all()
+    begun = CompiledPaths(far).solve(penalty, alphas[4:], **{**OPTIONS, "start": expected.A[3]})
+    assert begun.settled.all()
+    assert_allclose(begun.losses, expected.losses[4:], rtol=1e-4)
+    again = solve(far, penalty.at(alphas[-1]), solver="block", start=expected.A[3], max_iter=60, tol=1e-6)
+    assert again.converged
+
+
 def test_an_error_in_a_loss_that_is_written_in_python_is_raised():
     class Broken(Gamma):
         def gradient(self, y, z, weight):

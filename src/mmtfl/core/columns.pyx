@@ -175,7 +175,7 @@ cdef inline void add_column(
 
 
 def extremes(const floating[:, :] X, const double[::1] share):
-    """Smallest value, weighted sum and largest value of every column over the rows with a share, (3, columns).
+    """Least value, weighted sum and largest value of every column over the rows with a share, (3, columns).
 
     X is stored by rows.
     """
@@ -241,7 +241,9 @@ cdef inline void include_row(
         high[j] = max(high[j], X[i, j])
 
 
-cdef inline bint tell_spans(const double[::1] low, const double[::1] high, unsigned char[::1] out) noexcept nogil:
+cdef inline bint tell_spans(
+    const double[::1] low, const double[::1] high, unsigned char[::1] out
+) noexcept nogil:
     """Set out where low and high differ; whether that is everywhere."""
     cdef Py_ssize_t j
     cdef bint everywhere = True
@@ -334,7 +336,7 @@ def sparse_extremes(
     const floating[::1] data, const integer[::1] indices, const integer[::1] indptr, const double[::1] share,
     Py_ssize_t n_columns, bint by_row,
 ):
-    """Smallest value, weighted sum and largest value of every column over the rows with a share, (3, columns)."""
+    """Least value, weighted sum and largest value of every column over the rows with a share, (3, columns)."""
     found = np.zeros((n_columns, 4))  # and the number of entries; of one column side by side in memory
     found[:, 0], found[:, 2] = np.inf, -np.inf
     cdef double[:, ::1] out = found

@@ -43,4 +43,6 @@ cdef class ColumnSource(Source):
     cdef double[:, ::1] means
     cdef void weigh(self) noexcept nogil
     cdef void look(self) noexcept nogil
+    cdef double value_after(self, double share) noexcept nogil
+    cdef bint is_above(self, double reached, double rise) noexcept nogil
     cdef void step_to(self, const Py_ssize_t* rows, Py_ssize_t m, const double* goal) noexcept nogil

@@ -19,6 +19,7 @@ from mmtfl.core.storage cimport Storage
 
 cdef int STEPS = 4  # from the second derivative of a loss to the parabola above it
 cdef double ROUNDING = 1e-14
+cdef double SHORTEST = 1e-12  # share of a step
 cdef double SLOW = 0.03  # share of the last move, squared: weights that leave more of it are renewed
 
 ctypedef void (*Dgemm)(
@@ -252,24 +253,42 @@ cdef class ColumnSource(Source):
 
     cdef bint advance(self, const Py_ssize_t* rows, Py_ssize_t m, const double* goal) noexcept nogil:
         cdef Py_ssize_t i, n = self.z.shape[0], t, a
-        cdef double rise = 0.0, reached
+        cdef double slope = 0.0, bend = 0.0, share = 1.0, reached
         self.step_to(rows, m, goal)
         for i in range(n):
-            rise += (self.slope_z[i] + 0.5 * self.weight[i] * self.pull[i]) * self.pull[i]
-            self.trial[i] = self.z[i] + self.pull[i]
-        reached = self.row_loss.value(self.trial)
-        if not self.is_quadratic and not reached <= self.value + rise + ROUNDING * self.value:
-            if self.is_old or self.damping < STEPS:
+            slope += self.slope_z[i] * self.pull[i]
+            bend += 0.5 * self.weight[i] * self.pull[i] * self.pull[i]
+        reached = self.value_after(share)
+        if not self.is_quadratic:
+            if self.is_above(reached, slope + bend) and (self.is_old or self.damping < STEPS):
                 self.damping += 0 if self.is_old else 1
                 self.is_stale = True
                 return False
+            while self.is_above(reached, share * (slope + share * bend)) and share > SHORTEST:
+                share *= 0.5  # no parabola is above a loss whose second derivative has no bound
+                reached = self.value_after(share)
         for a in range(m):
-            memcpy(&self.A[rows[a], 0], goal + a * self.n_tasks, self.n_tasks * sizeof(double))
+            for t in range(self.n_tasks):
+                self.A[rows[a], t] = (
+                    goal[a * self.n_tasks + t] if share == 1.0
+                    else self.A[rows[a], t] + share * (goal[a * self.n_tasks + t] - self.A[rows[a], t])
+                )
         for t in range(self.n_tasks):
-            self.intercept[t] += self.shift[t]
+            self.intercept[t] += share * self.shift[t]
         self.z[:] = self.trial
         self.value = reached
         return True
+
+    cdef double value_after(self, double share) noexcept nogil:
+        """The loss after a share of the step, whose linear predictor goes to `trial`."""
+        cdef Py_ssize_t i
+        for i in range(self.z.shape[0]):
+            self.trial[i] = self.z[i] + share * self.pull[i]
+        return self.row_loss.value(self.trial)
+
+    cdef bint is_above(self, double reached, double rise) noexcept nogil:
+        """Whether the loss is above its model, which rises by this."""
+        return not reached <= self.value + rise + ROUNDING * self.value
 
     cdef void step_to(self, const Py_ssize_t* rows, Py_ssize_t m, const double* goal) noexcept nogil:
         """The change of the linear predictor goes to `pull`, that of the intercepts to `shift`."""

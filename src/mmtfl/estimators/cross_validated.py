@@ -29,6 +29,7 @@ from mmtfl.model_selection.cross_validation import (
 )
 from mmtfl.model_selection.dealing import with_groups
 from mmtfl.model_selection.folds import Fold, check_folds, folds_of_rows, folds_of_tasks, usual_number
+from mmtfl.model_selection.progress import Pace
 from mmtfl.model_selection.scoring import TaskScorer, task_scorer
 from mmtfl.model_selection.splitting import TaskKFold, TaskSplitter
 from mmtfl.solvers.path import Start
@@ -128,7 +129,10 @@ class Search(Declared):
 
     def _scorer(self, prepared: Prepared, settings: Settings, **options: Any) -> Callable[..., FoldScores]:
         """What scores lists of candidates on the folds of prepared data; folds are prepared once."""
-        tasks, options = prepared.original_tasks(), {"n_jobs": self.n_jobs, "made": {}, **options}
+        tasks, options = (
+            prepared.original_tasks(),
+            {"n_jobs": self.n_jobs, "made": {}, "pace": Pace(), **options},
+        )
         return partial(fold_scores, tasks, prepared.folds, settings, **options)
 
     def _decide(

@@ -25,7 +25,7 @@ from mmtfl.inference.task_levels import (
 from mmtfl.model_selection.folds import Fold, observations, take
 from mmtfl.model_selection.heldout import class_sums, deviances, heldout_scores, squared_errors
 from mmtfl.model_selection.metrics import Metric
-from mmtfl.model_selection.progress import Progress
+from mmtfl.model_selection.progress import Pace, Progress
 from mmtfl.model_selection.scoring import score_predictions
 from mmtfl.objective.design import Design
 from mmtfl.objective.losses import Loss
@@ -269,6 +269,7 @@ def fold_scores(
     stage: str = "",
     keep_models: bool = False,
     verbose: int = 0,
+    pace: Pace | None = None,
     engine: Engine | None = None,
     kept: Checkpoint | None = None,
     made: dict[int, Any] | None = None,
@@ -296,7 +297,7 @@ def fold_scores(
     left = [step for step in every if step not in known]
     elsewhere = None if engine is None or engine.is_here else engine
     n_slots = min(effective_n_jobs(n_jobs), len(left)) if elsewhere is None else elsewhere.n_slots
-    progress = Progress(f"{stage}cross-validation", len(every), "paths", shown=verbose > 0)
+    progress = Progress(f"{stage}cross-validation", len(every), "paths", shown=verbose > 0, pace=pace)
 
     def done(step: tuple[int, int], found: ListScores) -> None:
         known[step] = found

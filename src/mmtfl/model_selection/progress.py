@@ -12,6 +12,13 @@ from typing import Any
 _SECONDS_BETWEEN_LINES = 1.0
 
 
+class Pace:
+    """When the last line was told of work that has several counts, such as the stages of a search."""
+
+    def __init__(self) -> None:
+        self.told = time.monotonic()
+
+
 class Progress(AbstractContextManager):
     """Counts steps that are done, from any thread.
 
@@ -25,6 +32,8 @@ class Progress(AbstractContextManager):
         What a step is, in the plural.
     shown : bool
         Whether to say anything at all.
+    pace : Pace, optional
+        That of the work of which these steps are a part.
 
     Examples
     --------
@@ -35,12 +44,12 @@ class Progress(AbstractContextManager):
     1
     """
 
-    def __init__(self, title: str, n_steps: int, unit: str, *, shown: bool) -> None:
+    def __init__(self, title: str, n_steps: int, unit: str, *, shown: bool, pace: Pace | None = None) -> None:
         self.title, self.n_steps, self.unit, self.shown = title, n_steps, unit, shown
         self.n_done, self._shares = 0, dict[Any, float]()
         self._lock = Lock()
         self._bar: Any = None
-        self._began = self._told = time.monotonic()
+        self._began, self._pace = time.monotonic(), pace or Pace()
 
     def __enter__(self) -> Progress:
         if self.shown and sys.stderr.isatty() and importlib.util.find_spec("rich"):
@@ -71,8 +80,9 @@ class Progress(AbstractContextManager):
             self._bar.update(self._row, completed=self.n_done + sum(self._shares.values()))
             return
         now, is_last = time.monotonic(), self.n_done == self.n_steps
-        if self.shown and now - (self._began if is_last else self._told) >= _SECONDS_BETWEEN_LINES:
-            self._told = now
+        since = min(self._began, self._pace.told) if is_last else self._pace.told
+        if self.shown and now - since >= _SECONDS_BETWEEN_LINES:
+            self._pace.told = now
             end = f", done in {now - self._began:.1f} s" if is_last else ""
             said = f"[{self.title}] {self.n_done} of {self.n_steps} {self.unit}{end}"
             print(said, file=sys.stderr, flush=True)

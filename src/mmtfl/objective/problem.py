@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from mmtfl.objective.design import Design
-from mmtfl.objective.losses import Loss
+from mmtfl.objective.losses import Loss, best_shifts
 from mmtfl.objective.losses.by_rows import TaskLoss, bound
 from mmtfl.objective.penalties import RowPenalty
 from mmtfl.objective.row_sizes import largest_entry
@@ -72,6 +72,15 @@ class Problem:
         if not design.fit_intercept:
             return np.zeros(design.n_tasks)
         return self.loss.null_intercepts(design.y, design.row_weight, design.offsets)
+
+    def best_intercept(self, z: np.ndarray) -> np.ndarray:
+        """Best intercepts beside coefficients whose part of the linear predictor is z."""
+        design, loss = self.design, self.loss
+        if not design.fit_intercept:
+            return np.zeros(design.n_tasks)
+        if loss.is_quadratic:
+            return design.task_means(design.y - z, design.row_weight)
+        return best_shifts(loss, design.y, z, design.row_weight, design.offsets)
 
     @cached_property
     def null_value(self) -> float:

@@ -274,7 +274,11 @@ class CompiledPaths:
             )
             return ResidualSource(storage, columns.base.curvature[:, tasks], first)
         loss = _compiled_loss(problem, rows) or _python_loss(problem)
-        z = problem.predict(start, problem.null_intercept)
+        intercept, z = problem.null_intercept, design.spread(problem.null_intercept)
+        if start.any():
+            z = design.predict(start)
+            intercept = problem.best_intercept(z)
+            z = z + design.spread(intercept)
         return ColumnSource(
             columns.x,
             *place,
@@ -282,7 +286,7 @@ class CompiledPaths:
             design.fit_intercept,
             CONSTANT,
             first,
-            problem.null_intercept[tasks],
+            intercept[tasks],
             z[rows],
         )
 

@@ -223,11 +223,12 @@ class RowDescent:
             if working_set.prepared:  # columns are centred
                 shift = working_set.centre(kept)
                 if intercept is None:
-                    best = design.task_means(design.y - z, design.row_weight)
-                    intercept = best - shift if design.fit_intercept else problem.null_intercept
+                    intercept = (
+                        problem.best_intercept(z) - shift if design.fit_intercept else problem.null_intercept
+                    )
                 z = z + design.spread(intercept + shift)
             else:
-                intercept = problem.null_intercept if intercept is None else intercept
+                intercept = problem.best_intercept(z) if intercept is None else intercept
                 z = z + design.spread(intercept)
             intercept = np.array(intercept, dtype=float)
         return _State(A, intercept, z, problem.loss_value(z) + self._penalty(penalty, A))

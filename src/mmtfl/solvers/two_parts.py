@@ -12,7 +12,6 @@ import numpy as np
 from scipy import sparse
 
 from mmtfl.engines.threads import one_blas_thread
-from mmtfl.objective.losses import best_shifts
 from mmtfl.objective.norms import ColumnNorm, EntryNorm, RowNorm, SplitRows, TwoNorms
 from mmtfl.objective.penalties import RowPower
 from mmtfl.objective.problem import DAMPING, RESOLVED, RISEN, STEPS, Problem
@@ -198,12 +197,7 @@ def _stand_still(history: list[float], violations: list[float], unit: float) -> 
 
 def with_best_intercepts(problem: Problem, z: np.ndarray) -> np.ndarray:
     """z shifted, task by task, to where the loss is least; so the dual point is feasible."""
-    design, loss = problem.design, problem.loss
-    if not design.fit_intercept:
-        return z
-    if loss.is_quadratic:
-        return z + design.spread(design.task_means(design.y - z, design.row_weight))
-    return z + design.spread(best_shifts(loss, design.y, z, design.row_weight, design.offsets))
+    return z + problem.design.spread(problem.best_intercept(z))
 
 
 def additive_descent(problem: Problem, norms: TwoNorms) -> SplitDescent | PassDescent:

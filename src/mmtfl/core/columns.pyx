@@ -336,7 +336,7 @@ def sparse_extremes(
     const floating[::1] data, const integer[::1] indices, const integer[::1] indptr, const double[::1] share,
     Py_ssize_t n_columns, bint by_row,
 ):
-    """Least value, weighted sum and largest value of every column over the rows with a share, (3, columns)."""
+    """Least value, weighted sum and largest value of every column over rows with a share, (3, columns)."""
     found = np.zeros((n_columns, 4))  # and the number of entries; of one column side by side in memory
     found[:, 0], found[:, 2] = np.inf, -np.inf
     cdef double[:, ::1] out = found

@@ -8,6 +8,7 @@ import numpy as np
 from sklearn.utils._param_validation import Interval, InvalidParameterError, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
+from mmtfl.engines.threads import one_blas_thread
 from mmtfl.estimators.base import TaskModel
 from mmtfl.estimators.feature_knowledge import has_feature_constraints
 from mmtfl.estimators.new_task import with_new_task
@@ -20,6 +21,7 @@ from mmtfl.persistence.content_hash import fingerprint
 from mmtfl.solvers import solve
 from mmtfl.solvers.checkpoint import Checkpoint, FitCheckpoint
 from mmtfl.solvers.distributed.placed import OpenTasks
+from mmtfl.solvers.path import Paths
 from mmtfl.solvers.solve import Reporter
 from mmtfl.tasks.container import Tasks
 from mmtfl.tasks.scaling import task_factors, with_task_factors
@@ -122,7 +124,11 @@ class ProductForm(TaskModel):
 
     def _solve_again(self, prepared: Prepared, penalty: Any, last: Any) -> Any:
         problem = prepared.problem()
-        return solve(problem, penalty, start=last.A, **self._solver_options(), polish=POLISH)
+        with one_blas_thread():
+            start, is_exact = Paths(problem).refined(penalty, last.A)
+        return solve(
+            problem, penalty, start=start, **self._solver_options(), polish=0 if is_exact else POLISH
+        )
 
     def _solver_options(self) -> dict[str, Any]:
         """Return the options that the solver takes as they are."""

@@ -288,7 +288,8 @@ class TaskSearch(Search, ProductForm):
             penalty,
             start=start,
             **self._solver_options(),
-            polish=0 if is_exact else POLISH,
+            # with a prior of the levels, it is only where the last fit begins
+            polish=0 if is_exact or prepared.prior is not None else POLISH,
             checkpoint=None if kept is None else FitCheckpoint(kept, "refit"),
         )
         return prepared, solution, penalty

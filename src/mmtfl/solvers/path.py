@@ -333,7 +333,7 @@ class Paths:
 
     def refined(self, penalty: RowPenalty, A: np.ndarray) -> tuple[np.ndarray, bool]:
         """A point of a path brought to the solution it stands for where that is cheap, and whether it was."""
-        compiled = self._compiled(penalty) if penalty.is_convex and self.problem.loss.is_quadratic else None
+        compiled = self._compiled(penalty) if penalty.is_convex else None
         return (A, False) if compiled is None else (compiled.refined(penalty, A), True)
 
     def last_before_zero(self, penalty: RowPenalty, alpha: float) -> float | None:

@@ -124,6 +124,8 @@ def test_interrupted_it_tells_how_to_go_on_and_keeps_what_is_done(tmp_path, jobs
         text=True,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
         start_new_session=True,  # Ctrl-C reaches every process of the group, and no other
+        # a shell's background jobs ignore Ctrl-C, and so would what they start
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     cells = tmp_path / "run" / "cells"
     deadline = time.monotonic() + 120

@@ -16,7 +16,7 @@ from sklearn.utils._param_validation import (
 import mmtfl
 from mmtfl import MMTFLClassifier, MMTFLRegressor
 from mmtfl.estimators import base
-from mmtfl.estimators.parameters import COUNT, POSITIVE, Declared, parameter, restated
+from mmtfl.estimators.parameters import COUNT, POSITIVE, Declared, parameter
 from mmtfl.objective.losses import Logistic, Squared
 
 PUBLIC = [getattr(mmtfl, name) for name in mmtfl.__all__]
@@ -82,11 +82,11 @@ class Example(Late, Early, BaseEstimator):
     2
     """
 
-    strength: float = restated(default=0.5, kw_only=False)
+    strength: float = parameter(default=0.5, kw_only=False)
 
 
 class Stronger(Example):
-    strength: float = restated(default=2.0, kw_only=False)
+    strength: float = parameter(default=2.0, kw_only=False)
 
 
 def test_signatures_are_in_the_order_of_dataclasses():

@@ -12,7 +12,7 @@ from mmtfl.estimators.base import TaskModel
 from mmtfl.estimators.family import FamilyMember
 from mmtfl.estimators.fit_warnings import warn_of_one_value
 from mmtfl.estimators.inputs import matrix_values, n_dimensions, with_two_classes
-from mmtfl.estimators.parameters import restated
+from mmtfl.estimators.parameters import parameter
 from mmtfl.objective.losses import Logistic, Loss
 from mmtfl.tasks.checks import check_finite_target, check_length, check_two_classes, missing_labels
 from mmtfl.tasks.container import Tasks
@@ -244,4 +244,4 @@ class MMTFLClassifier(FamilyMember, TaskClassifier):
     ['yes', 'no']
     """
 
-    alpha: float = restated(default=0.1, kw_only=False)
+    alpha: float = parameter(default=0.1, kw_only=False)

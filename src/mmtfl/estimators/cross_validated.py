@@ -13,11 +13,7 @@ from sklearn.base import is_classifier
 from sklearn.utils._param_validation import HasMethods, Interval, InvalidParameterError
 
 from mmtfl.estimators.inputs import take_task_column
-from mmtfl.estimators.parameters import (
-    THREADS,
-    Declared,
-    parameter,
-)
+from mmtfl.estimators.parameters import THREADS, Declared, parameter
 from mmtfl.estimators.prepared import Prepared
 from mmtfl.model_selection.choosing import choose, results_table
 from mmtfl.model_selection.cross_validation import (
@@ -38,6 +34,10 @@ from mmtfl.tasks.container import Tasks
 from mmtfl.tasks.stored import StoredTasks
 from mmtfl.tasks.summaries import SummarisedTasks
 
+# declared by each kind of search, behind its other arguments by position
+CV = parameter(
+    Interval(Integral, 2, None, closed="left"), HasMethods(["split"]), Iterable, default=None, kw_only=False
+)
 _PATH_TOL = 1e-4  # held-out scores do not see more; the final fit uses tol
 
 
@@ -61,13 +61,7 @@ class Search(Declared):
         Threads over folds; -1 for all processors. The result is the same for any number.
     """
 
-    cv: Any = parameter(
-        Interval(Integral, 2, None, closed="left"),
-        HasMethods(["split"]),
-        Iterable,
-        default=None,
-        kw_only=False,
-    )
+    cv: Any
     scoring: Any = parameter(str, callable, default=None)
     n_jobs: int | None = parameter(
         *THREADS, default=None, remedy="Use None, a number of threads, or -1 for all processors."

@@ -12,7 +12,7 @@ from mmtfl.engines.threads import one_blas_thread
 from mmtfl.estimators.base import TaskModel
 from mmtfl.estimators.feature_knowledge import has_feature_constraints
 from mmtfl.estimators.new_task import with_new_task
-from mmtfl.estimators.parameters import POSITIVE, FamilyParameters, WarmStart, parameter
+from mmtfl.estimators.parameters import POSITIVE, FamilyParameters, parameter
 from mmtfl.estimators.prepared import POLISH, Prepared, StoredPrepared
 from mmtfl.objective.known_features import KnownFeatures
 from mmtfl.objective.penalties import RowPenalty, make_penalty
@@ -184,7 +184,7 @@ class ProductForm(TaskModel):
         return {"common": self.common_, "scatter": np.sqrt(np.mean(beside**2, axis=0))}
 
 
-class FamilyMember(WarmStart, FamilyParameters, ProductForm):
+class FamilyMember(FamilyParameters, ProductForm):
     """The member (p, k) with the strength alpha.
 
     Parameters
@@ -201,6 +201,8 @@ class FamilyMember(WarmStart, FamilyParameters, ProductForm):
         How freely the tasks share values, for p = 1 and p = 2: a row of coefficients scatters about a common
         part, ``common_``, which costs less the larger this number is. 0 has no common part and is the
         paper's family; towards 1 the common part is free. At p = 1 nothing is common up to 0.5.
+    warm_start : bool
+        Whether `fit` starts from the coefficients of the last `fit`, if tasks and features are the same.
     """
 
     p: float = parameter(
@@ -228,6 +230,7 @@ class FamilyMember(WarmStart, FamilyParameters, ProductForm):
         default=0.0,
         remedy="Use 0 for no common part, or 0.5, 0.9 or 0.98 for tasks that agree more and more.",
     )
+    warm_start: bool = parameter("boolean", default=False)
 
     def _check_parameters(self) -> None:
         super()._check_parameters()

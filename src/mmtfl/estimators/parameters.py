@@ -51,20 +51,14 @@ class Parameter:
     kw_only: bool
 
 
-@dataclass(frozen=True)
-class Restated:
-    """Another default of a parameter that a class inherits."""
-
-    default: Any
-
-
 def parameter(*constraints: Any, default: Any = REQUIRED, remedy: str = "", kw_only: bool = True) -> Any:
-    """Declare a parameter of an estimator.
+    """Declare a parameter of an estimator, or give one that is inherited another default.
 
     Parameters
     ----------
     constraints : objects
-        Constraints of scikit-learn, of which one has to hold; None is valid where it is the default.
+        Constraints of scikit-learn, of which one has to hold; None is valid where it is the default. Without
+        any the parameter is inherited, and only its default is another; the docstring may describe it anew.
     default : object
         Its default; without one it is required.
     remedy : str
@@ -75,24 +69,17 @@ def parameter(*constraints: Any, default: Any = REQUIRED, remedy: str = "", kw_o
     return Parameter(constraints, default, remedy, kw_only)
 
 
-def restated(*, default: Any, kw_only: bool = True) -> Any:
-    """Inherit a parameter with another default; a class may describe it anew in its docstring."""
-    return Restated(default)
-
-
-@dataclass_transform(eq_default=False, kw_only_default=True, field_specifiers=(parameter, restated))
+@dataclass_transform(eq_default=False, kw_only_default=True, field_specifiers=(parameter,))
 class Declared:
     """A class whose parameters are declared as fields."""
 
-    _declared: ClassVar[dict[str, Parameter | Restated]] = {}  # by the class itself
+    _declared: ClassVar[dict[str, Parameter]] = {}  # by the class itself
     _parameters: ClassVar[dict[str, Parameter]] = {}  # by the class and its bases
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {}
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
-        cls._declared = {
-            name: value for name, value in vars(cls).items() if isinstance(value, Parameter | Restated)
-        }
+        cls._declared = {name: value for name, value in vars(cls).items() if isinstance(value, Parameter)}
         for name in cls._declared:
             delattr(cls, name)  # instances have the values
         cls._parameters = _collect(cls)
@@ -120,8 +107,8 @@ def _collect(cls: type) -> dict[str, Parameter]:
     found: dict[str, Parameter] = {}
     for base in reversed(cls.__mro__):
         for name, value in vars(base).get("_declared", {}).items():
-            restated = isinstance(value, Restated)
-            found[name] = replace(found[name], default=value.default) if restated else value
+            inherited = not value.constraints
+            found[name] = replace(found[name], default=value.default) if inherited else value
     return dict(sorted(found.items(), key=lambda item: item[1].kw_only))
 
 
@@ -291,18 +278,6 @@ class CommonParameters(Declared):
     max_iter: int = parameter(COUNT, default=1000, remedy="Use a positive number of passes, such as 1000.")
     tol: float = parameter(POSITIVE, default=1e-7, remedy="Use a small positive number, such as 1e-7.")
     verbose: int = parameter("verbose", default=0)
-
-
-class WarmStart(Declared):
-    """A parameter of models that are not searches.
-
-    Parameters
-    ----------
-    warm_start : bool
-        Whether `fit` starts from the coefficients of the last `fit`, if tasks and features are the same.
-    """
-
-    warm_start: bool = parameter("boolean", default=False)
 
 
 class FeatureParameters(Declared):

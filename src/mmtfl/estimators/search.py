@@ -15,18 +15,11 @@ from sklearn.utils._param_validation import InvalidParameterError, StrOptions
 
 from mmtfl.engines.threads import one_blas_thread
 from mmtfl.estimators.classification import MMTFLClassifier, TaskClassifier
-from mmtfl.estimators.cross_validated import Search, read_grid, search_settings
+from mmtfl.estimators.cross_validated import CV, Search, read_grid, search_settings
 from mmtfl.estimators.family import FamilyMember, ProductForm
 from mmtfl.estimators.inputs import check_nothing_else
 from mmtfl.estimators.intervals import fold_models, heldout_errors
-from mmtfl.estimators.parameters import (
-    COUNT,
-    RATIO,
-    Declared,
-    FamilyParameters,
-    parameter,
-    restated,
-)
+from mmtfl.estimators.parameters import COUNT, RATIO, FamilyParameters, parameter
 from mmtfl.estimators.prepared import POLISH, Prepared
 from mmtfl.estimators.regression import MMTFLRegressor, TaskRegressor
 from mmtfl.model_selection.choosing import choose, contenders
@@ -55,6 +48,7 @@ from mmtfl.tasks.summaries import SummarisedTasks
 
 __all__ = ["MMTFLClassifierCV", "MMTFLRegressorCV"]
 
+ALPHAS = parameter(COUNT, "array-like", default=100, kw_only=False)
 USUAL_PAIRS = ((2, 2), (1, 1), (2, 1), (1, 2))
 _POOLINGS = (0.0, 0.9, 0.99)  # tried where tasks may agree; docs/benchmarks.md has what they gain
 _FREE_COMMON = 0.03  # w of eq. (10) at which the common part is all but free, however many tasks there are
@@ -135,6 +129,7 @@ class TaskSearch(Search, ProductForm):
         Coefficients of the chosen member at ``alphas_``, on all rows.
     """
 
+    alphas: Any
     alpha_ratio: float | None = parameter(RATIO, default=None)
     selection: str = parameter(StrOptions({"best", "one_se"}), default="best")
     search: str = parameter(
@@ -142,8 +137,8 @@ class TaskSearch(Search, ProductForm):
         default="staged",
         remedy="Use 'staged' to choose, 'full' to see the score of every candidate.",
     )
-    effects: bool = restated(default=True)
-    levels: str = restated(default="shrunk")
+    effects: bool = parameter(default=True)
+    levels: str = parameter(default="shrunk")
 
     poolings: Any = (0.0,)
 
@@ -468,8 +463,8 @@ def _rivals(
     return kept if best.is_convex else [*kept, best]
 
 
-class CandidateParameters(Declared):
-    """The members of the family that a search chooses from.
+class FamilySearch(FamilyParameters, TaskSearch):
+    """A search over members of the family.
 
     Parameters
     ----------
@@ -484,18 +479,14 @@ class CandidateParameters(Declared):
     """
 
     pk: Any = parameter("array-like", default=USUAL_PAIRS, kw_only=False)
-    alphas: Any = parameter(COUNT, "array-like", default=100, kw_only=False)
+    alphas: Any = ALPHAS
+    cv: Any = CV
     poolings: Any = parameter(
         "array-like",
         default=None,
         remedy="Give numbers from 0 to below 1, such as (0, 0.9); (0,) is the family of the paper.",
     )
-
-
-class FamilySearch(FamilyParameters, TaskSearch, CandidateParameters):
-    """A search over members of the family."""
-
-    curves: bool | str = restated(default="auto")
+    curves: bool | str = parameter(default="auto")
 
 
 class MMTFLRegressorCV(FamilySearch, TaskRegressor):

@@ -17,11 +17,12 @@ from sklearn.base import clone, is_classifier
 from sklearn.utils._param_validation import Options
 
 from mmtfl.estimators.classification import TaskClassifier
+from mmtfl.estimators.cross_validated import CV
 from mmtfl.estimators.intervals import heldout_errors
-from mmtfl.estimators.parameters import COUNT, Declared, parameter, restated
+from mmtfl.estimators.parameters import parameter
 from mmtfl.estimators.prepared import Prepared
 from mmtfl.estimators.regression import TaskRegressor
-from mmtfl.estimators.search import TaskSearch
+from mmtfl.estimators.search import ALPHAS, TaskSearch
 from mmtfl.model_selection.folds import by_rows
 from mmtfl.objective.penalties import make_penalty
 from mmtfl.solvers.solution import Solution
@@ -31,8 +32,8 @@ from mmtfl.tasks.scaling import column_spread
 Fitted = TypeVar("Fitted")
 
 
-class SingleTaskParameters(Declared):
-    """Parameters of single-task models.
+class SingleTaskSearch(TaskSearch):
+    """The search over strengths on the edge k = inf.
 
     Parameters
     ----------
@@ -41,17 +42,6 @@ class SingleTaskParameters(Declared):
     per_task : bool
         Whether every task has a strength of its own, chosen on its own rows, instead of one for all tasks.
         With ``standardize`` each task is then on its own scale.
-    """
-
-    p: float = parameter(
-        Options(Real, {1, 2}), default=2, remedy="Use p=2 for ridge, or p=1 for the lasso.", kw_only=False
-    )
-    alphas: Any = parameter(COUNT, "array-like", default=100, kw_only=False)
-    per_task: bool = parameter("boolean", default=False)
-
-
-class SingleTaskSearch(TaskSearch, SingleTaskParameters):
-    """The search over strengths on the edge k = inf.
 
     Attributes
     ----------
@@ -76,7 +66,13 @@ class SingleTaskSearch(TaskSearch, SingleTaskParameters):
         Coefficients at all alphas, on all rows.
     """
 
-    levels: str = restated(default="free")  # the tasks of the baseline share nothing
+    p: float = parameter(
+        Options(Real, {1, 2}), default=2, remedy="Use p=2 for ridge, or p=1 for the lasso.", kw_only=False
+    )
+    alphas: Any = ALPHAS
+    cv: Any = CV
+    per_task: bool = parameter("boolean", default=False)
+    levels: str = parameter(default="free")  # the tasks of the baseline share nothing
 
     # the family's options that have nothing to choose here
     solver, engine, checkpoint, eps = "auto", None, None, 1e-2

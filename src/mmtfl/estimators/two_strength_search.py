@@ -21,14 +21,14 @@ from sklearn.utils._param_validation import HasMethods, InvalidParameterError, S
 from sklearn.utils.metaestimators import available_if
 
 from mmtfl.estimators.classification import TaskClassifier
-from mmtfl.estimators.cross_validated import Search, read_grid, search_settings
+from mmtfl.estimators.cross_validated import CV, Search, read_grid, search_settings
 from mmtfl.estimators.inputs import check_nothing_else
 from mmtfl.estimators.intervals import heldout_errors
-from mmtfl.estimators.parameters import COUNT, RATIO, Declared, parameter
+from mmtfl.estimators.parameters import COUNT, RATIO, parameter
 from mmtfl.estimators.prepared import Prepared
 from mmtfl.estimators.regression import TaskRegressor
 from mmtfl.estimators.results import Results
-from mmtfl.estimators.two_strengths import AdditiveModel, CappedModel
+from mmtfl.estimators.two_strengths import AdditiveModel, TwoStrengthModel
 from mmtfl.model_selection.cross_validation import FoldScores
 from mmtfl.model_selection.staged import grown_scores
 from mmtfl.model_selection.strength_pairs import StrengthPairs
@@ -65,8 +65,13 @@ def _of_best(method: Any) -> Any:
     return available_if(lambda self: hasattr(self.estimator, method.__name__))(call)
 
 
-class TwoStrengthParameters(Declared):
-    """The model to tune, and the pairs of strengths that a search chooses from.
+class TwoStrengthCV(Search, Results, MetaEstimatorMixin, BaseEstimator):
+    """Choose the two strengths of a model by cross-validation, and fit it with them.
+
+    Serves `DirtyRegressor`, `RobustRegressor`, `LowRankRegressor`, `CappedRegressor` and their classifiers.
+    On each fold's training part the model is solved on a grid of both strengths, every solution started from
+    its neighbour, and scored on the test part, in stages (see ``search``); the best pair is fitted on all
+    rows.
 
     Parameters
     ----------
@@ -85,37 +90,6 @@ class TwoStrengthParameters(Declared):
     effects : bool
         Whether `fit` also estimates unshrunk effects of all features, with errors, for the methods `effects`
         and `task_effects`.
-    """
-
-    estimator: Any = parameter(HasMethods(["fit", "predict"]), kw_only=False)
-    strengths: Any = parameter(COUNT, "array-like", default=10, kw_only=False)
-    ratio: float | None = parameter(RATIO, default=None)
-    search: str = parameter(
-        StrOptions({"staged", "full"}),
-        default="staged",
-        remedy="Use 'staged' to choose, 'full' to see the score of every pair.",
-    )
-    levels: str = parameter(
-        StrOptions({"shrunk", "free"}),
-        default="shrunk",
-        remedy="Use 'shrunk' to let tasks borrow their level, or 'free' for plain intercepts.",
-    )
-    effects: bool = parameter("boolean", default=True)
-
-
-class TwoStrengthCV(
-    Search,
-    TwoStrengthParameters,
-    Results,
-    MetaEstimatorMixin,
-    BaseEstimator,
-):
-    """Choose the two strengths of a model by cross-validation, and fit it with them.
-
-    Serves `DirtyRegressor`, `RobustRegressor`, `LowRankRegressor`, `CappedRegressor` and their classifiers.
-    On each fold's training part the model is solved on a grid of both strengths, every solution started from
-    its neighbour, and scored on the test part, in stages (see ``search``); the best pair is fitted on all
-    rows.
 
     Attributes
     ----------
@@ -151,6 +125,22 @@ class TwoStrengthCV(
     >>> search.score(data.X, data.y, task=data.task) > 0.9
     True
     """
+
+    estimator: Any = parameter(HasMethods(["fit", "predict"]), kw_only=False)
+    strengths: Any = parameter(COUNT, "array-like", default=10, kw_only=False)
+    cv: Any = CV
+    ratio: float | None = parameter(RATIO, default=None)
+    search: str = parameter(
+        StrOptions({"staged", "full"}),
+        default="staged",
+        remedy="Use 'staged' to choose, 'full' to see the score of every pair.",
+    )
+    levels: str = parameter(
+        StrOptions({"shrunk", "free"}),
+        default="shrunk",
+        remedy="Use 'shrunk' to let tasks borrow their level, or 'free' for plain intercepts.",
+    )
+    effects: bool = parameter("boolean", default=True)
 
     # metadata routing: labels go wherever rows go, without set_*_request
     __metadata_request__fit: ClassVar = {"task": True, "groups": True, "offset": True}
@@ -215,7 +205,7 @@ class TwoStrengthCV(
     def _check_parameters(self) -> Any:
         """Check the parameters; an unfitted copy of the model."""
         super()._check_parameters()
-        if not isinstance(self.estimator, AdditiveModel | CappedModel):
+        if not isinstance(self.estimator, TwoStrengthModel):
             raise InvalidParameterError(
                 f"estimator={self.estimator!r} does not have two strengths: use a Dirty, Robust, LowRank or "
                 "Capped model; MMTFLRegressorCV and MMTFLClassifierCV choose alpha, p and k of the others."

@@ -12,7 +12,7 @@ from sklearn.utils._param_validation import Options
 
 from mmtfl.estimators.base import TaskModel
 from mmtfl.estimators.classification import TaskClassifier
-from mmtfl.estimators.parameters import POSITIVE, FeatureParameters, WarmStart, parameter, restated
+from mmtfl.estimators.parameters import POSITIVE, FeatureParameters, parameter
 from mmtfl.estimators.prepared import Prepared
 from mmtfl.estimators.regression import TaskRegressor
 from mmtfl.objective.known_features import KnownFeatures
@@ -35,7 +35,24 @@ __all__ = [
 # -- kinds of models ---------------------------------------------------------------------------------
 
 
-class AdditiveModel(WarmStart, TaskModel):
+class TwoStrengthModel(TaskModel):
+    """A model with two strengths: a kind of model names them, and solves grids of both.
+
+    Parameters
+    ----------
+    warm_start : bool
+        Whether `fit` starts from the coefficients of the last `fit`, if tasks and features are the same.
+    """
+
+    warm_start: bool = parameter("boolean", default=False)
+
+    strength_names: ClassVar[tuple[str, str]]
+
+    def _grid(self, problem: Problem, known: KnownFeatures | None = None) -> AdditiveGrid | CappedGrid:
+        raise TypeError("a kind of model says how pairs of strengths are solved")
+
+
+class AdditiveModel(TwoStrengthModel):
     """A model whose coefficients are P + Q; a kind of model defines the norms, and names the second part.
 
     Parameters
@@ -50,7 +67,6 @@ class AdditiveModel(WarmStart, TaskModel):
         remedy="Use a large alpha_shared, such as 1e6, to drop the shared part.",
         kw_only=False,
     )
-    strength_names: ClassVar[tuple[str, str]]
     _second_part: ClassVar[str]
 
     def _norms(self) -> TwoNorms:
@@ -164,7 +180,7 @@ class OutlierModel(AdditiveModel):
         return alike if alike.any() else fitted
 
 
-class CappedModel(WarmStart, TaskModel):
+class CappedModel(TwoStrengthModel):
     """A model with the penalty alpha sum_j min(||a_j||_1, cap).
 
     Parameters
@@ -267,8 +283,8 @@ class DirtyClassifier(DirtyModel, TaskClassifier):
     [1]
     """
 
-    alpha_shared: float = restated(default=0.02, kw_only=False)
-    alpha_specific: float = restated(default=0.01, kw_only=False)
+    alpha_shared: float = parameter(default=0.02, kw_only=False)
+    alpha_specific: float = parameter(default=0.01, kw_only=False)
 
 
 class RobustRegressor(OutlierModel, TaskRegressor):
@@ -324,8 +340,8 @@ class RobustClassifier(OutlierModel, TaskClassifier):
     ['e']
     """
 
-    alpha_shared: float = restated(default=0.02, kw_only=False)
-    alpha_outlier: float = restated(default=0.1, kw_only=False)
+    alpha_shared: float = parameter(default=0.02, kw_only=False)
+    alpha_outlier: float = parameter(default=0.1, kw_only=False)
 
     _shared_norm = RowNorm
 
@@ -358,7 +374,7 @@ class LowRankRegressor(OutlierModel, TaskRegressor):
     (['f'], 1)
     """
 
-    alpha_outlier: float = restated(default=0.08, kw_only=False)
+    alpha_outlier: float = parameter(default=0.08, kw_only=False)
 
     _shared_norm = TraceNorm
 
@@ -386,8 +402,8 @@ class LowRankClassifier(OutlierModel, TaskClassifier):
     1
     """
 
-    alpha_shared: float = restated(default=0.02, kw_only=False)
-    alpha_outlier: float = restated(default=0.016, kw_only=False)
+    alpha_shared: float = parameter(default=0.02, kw_only=False)
+    alpha_outlier: float = parameter(default=0.016, kw_only=False)
 
     _shared_norm = TraceNorm
 
@@ -451,5 +467,5 @@ class CappedClassifier(CappedModel, TaskClassifier):
     [True, False, False, False]
     """
 
-    alpha: float = restated(default=0.02, kw_only=False)
-    cap: float = restated(default=5.0, kw_only=False)
+    alpha: float = parameter(default=0.02, kw_only=False)
+    cap: float = parameter(default=5.0, kw_only=False)

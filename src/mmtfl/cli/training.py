@@ -314,8 +314,8 @@ def _training_scores(model: Any, training: Training) -> dict[str, Any]:
         varies = by_task(predicted, lambda y, _: float(len(np.unique(y)) > 1)) == 1.0
         inner = model._fitted()
         if not training.classify and not inner._loss.is_quadratic:
-            X, place, labels = inner._locate(training.X, training.task)
-            scores = inner._scores_by_task(inner._predict_at(X, place), training.y, labels, training.offset)
+            explained = inner._explained(training.X, training.y, training.task, offset=training.offset)
+            scores = per_task_scores(*explained)
             return {"metric": "deviance_explained", "scores": np.where(varies, list(scores.values()), np.nan)}
         if not training.classify:
             return {"metric": "r2", "scores": by_task(predicted, "r2")}

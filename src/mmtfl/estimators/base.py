@@ -22,7 +22,7 @@ from mmtfl.objective.losses import Loss
 from mmtfl.objective.losses.by_rows import TaskLoss, check_targets, with_known_in_targets
 from mmtfl.tables.agreement import Agreement
 from mmtfl.tables.encoder import TableEncoder
-from mmtfl.tasks.checks import check_design, check_finite_design, check_task_labels
+from mmtfl.tasks.checks import check_design, check_task_labels
 from mmtfl.tasks.container import Tasks
 from mmtfl.tasks.converters import check_offset, fill_absent, group_checked_rows, observe_checked_rows
 from mmtfl.tasks.frames import frame_backend, is_frame
@@ -142,14 +142,13 @@ class TaskModel(CommonParameters, HasLevels, Results, BaseEstimator):
 
     def _prepare(self, X: Any, y: Any, task: Any, sample_weight: Any, offset: Any = None) -> Prepared:
         """Read what was passed to `fit`, and scale it as the parameters ask."""
-        if isinstance(X, StoredTasks):
+        if isinstance(X, StoredTasks | SummarisedTasks):
             inputs.check_nothing_else(y, task, sample_weight, offset, self.task_column)
+            if isinstance(X, SummarisedTasks):
+                inputs.check_moments_suffice(self, X)
             self._know_columns_of(X)
             check_task_weight(self.task_weight, X.labels)
-            return self._prepare_stored(X)
-        if isinstance(X, SummarisedTasks):
-            inputs.check_nothing_else(y, task, sample_weight, offset, self.task_column)
-            return self._prepare_summarised(X)
+            return self._prepare_stored(X) if isinstance(X, StoredTasks) else self._prepare_summarised(X)
         if y is None:
             raise ValueError(
                 f"{type(self).__name__} requires y to be passed, but the target y is None: pass one target "
@@ -167,13 +166,10 @@ class TaskModel(CommonParameters, HasLevels, Results, BaseEstimator):
 
     def _prepare_summarised(self, summarised: SummarisedTasks) -> Prepared:
         """Few rows with the moments of those that stay at their sites."""
-        inputs.check_moments_suffice(self, summarised)
-        self._know_columns_of(summarised)
         self.agreement_ = summarised.agreement
         if "format" in summarised.agreement:  # else the features are numbers, and have no other coding
             self.encoder_ = Agreement.from_dict(summarised.agreement).encoder()
             self.columns_ = self.encoder_.columns_
-        check_task_weight(self.task_weight, summarised.labels)
         return Prepared.of(self, self._encode_targets(summarised.tasks(), None), summarised)
 
     def _know_columns_of(self, stored: StoredTasks | SummarisedTasks) -> None:
@@ -312,7 +308,7 @@ class TaskModel(CommonParameters, HasLevels, Results, BaseEstimator):
         self, X: Any, observation_task: np.ndarray | None, offset: Any = None
     ) -> np.ndarray:
         """Return the linear predictor of rows and places from `_locate`: (n_rows,) or (n_rows, n_tasks)."""
-        z = self._predict_at(X, observation_task)
+        z = predict(self, X, observation_task)
         z = z if offset is None else z + check_offset(offset, *z.shape)
         return averaged_over_levels(self, z, X, observation_task)
 
@@ -383,18 +379,6 @@ class TaskModel(CommonParameters, HasLevels, Results, BaseEstimator):
                 "tools, labels are routed after sklearn.set_config(enable_metadata_routing=True)."
             )
         return np.zeros(n_rows, dtype=np.intp)
-
-    def _predict_at(self, X: Any, observation_task: np.ndarray | None) -> np.ndarray:
-        z = predict(self, X, observation_task)
-        if not np.isfinite(z).all():  # an entry of X that is not finite shows in z, even times zero
-            self._check_finite(X, observation_task)
-        return z
-
-    def _check_finite(self, X: Any, observation_task: np.ndarray | None) -> None:
-        # an unknown task has no label
-        known = observation_task is not None and (observation_task < len(self.tasks_)).all()
-        who = {"observation_task": observation_task if known else None, "labels": self.tasks_}
-        check_finite_design(X, **who, feature_names=getattr(self, "feature_names_in_", None))
 
     def _mean_slopes(self) -> np.ndarray:
         """Return the mean of the tasks' coefficients, over the tasks that have the feature."""

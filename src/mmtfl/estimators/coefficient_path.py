@@ -9,7 +9,6 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from mmtfl.engines.threads import one_blas_thread
-from mmtfl.estimators.base import TaskModel
 from mmtfl.estimators.prepared import Prepared
 from mmtfl.estimators.search import MMTFLClassifierCV, MMTFLRegressorCV
 from mmtfl.model_selection.cross_validation import MemberPath, member_paths
@@ -117,7 +116,7 @@ def _prepare(
     else:
         model = MMTFLClassifierCV(**options)
     model._check_parameters()
-    prepared = model._with_prior(TaskModel._prepare(model, X, y, task, sample_weight, offset))
+    prepared = model._with_prior(model._prepare(X, y, task, sample_weight, offset))
     with one_blas_thread():
         problem = prepared.problem()
         members = model._members(None, prepared.known)

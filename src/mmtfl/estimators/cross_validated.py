@@ -12,7 +12,7 @@ import numpy as np
 from sklearn.base import is_classifier
 from sklearn.utils._param_validation import HasMethods, Interval, InvalidParameterError
 
-from mmtfl.estimators.inputs import take_task_column
+from mmtfl.estimators.inputs import check_nothing_else, take_task_column
 from mmtfl.estimators.parameters import THREADS, Declared, parameter
 from mmtfl.estimators.prepared import Prepared
 from mmtfl.model_selection.choosing import choose, results_table
@@ -68,11 +68,18 @@ class Search(Declared):
     )
     selection, search = "best", "full"
 
-    def _with_folds(self, model: Any, prepared: Prepared, X: Any, y: Any, task: Any, groups: Any) -> Prepared:
-        """Prepared data of a model, and their folds as positions in the tasks.
+    def _prepare_folds(
+        self, model: Any, X: Any, y: Any, task: Any, sample_weight: Any, offset: Any, groups: Any
+    ) -> Prepared:
+        """Read what was passed to `fit`; with the folds of a model's search, as positions in the tasks.
 
         They are rows of a complete shared X, and observations otherwise.
         """
+        if isinstance(X, StoredTasks | SummarisedTasks):
+            check_nothing_else(groups)
+        prepared = model._prepare(X, y, task, sample_weight, offset)
+        if prepared.folds:  # few rows in the place of many stored ones have folds already
+            return prepared
         if isinstance(X, SummarisedTasks):
             folds = check_folds(self._agreed_folds(X), prepared.tasks, with_classes=False)
             return replace(prepared, folds=folds)

@@ -13,7 +13,7 @@ from mmtfl.core import columns
 from mmtfl.estimators.fitted_curves import join_curves
 from mmtfl.estimators.shrunk_levels import level_model
 from mmtfl.inference.marginal_levels import NODES
-from mmtfl.tasks.curve_basis import CurveBasis
+from mmtfl.tasks.checks import check_finite_design
 
 CHUNK = 1 << 18  # entries predicted at a time: float32 rows are widened by parts, never as a whole
 
@@ -21,27 +21,29 @@ CHUNK = 1 << 18  # entries predicted at a time: float32 rows are widened by part
 def predict(model: Any, X: Any, place: np.ndarray | None) -> np.ndarray:
     """Predict rows of the tasks at these places, or, without places, every row for every task.
 
-    Tasks never seen have places from the number of tasks on.
+    Tasks never seen have places from the number of tasks on. Curve columns are made for some rows at a time.
     """
     wide = join_curves(model)
     coef, intercept = wide.coef_, wide.intercept_
     if place is not None and (place >= len(coef)).any():
         coef, intercept = _with_unknown_tasks(wide, X, place)
-    return _predict(X, coef, intercept, place, None if model.curves_ is None else model.curves_.basis)
+    if model.curves_ is None:
+        z = _predict(X, coef, intercept, place)
+    else:
+        widened, parts = model.curves_.basis.widened, []
+        for part in gen_batches(X.shape[0], max(1, CHUNK // coef.shape[1])):
+            rows = X[part].toarray() if sparse.issparse(X) else X[part]
+            parts.append(_predict(widened(rows), coef, intercept, None if place is None else place[part]))
+        z = np.concatenate(parts)
+    if not np.isfinite(z).all():  # an entry of X that is not finite shows in z, even times zero
+        known = place is not None and (place < len(model.tasks_)).all()  # an unknown task has no label
+        who = {"observation_task": place if known else None, "labels": model.tasks_}
+        check_finite_design(X, **who, feature_names=getattr(model, "feature_names_in_", None))
+    return z
 
 
-def _predict(
-    X: Any, coef: np.ndarray, intercept: np.ndarray, place: np.ndarray | None, basis: CurveBasis | None = None
-) -> np.ndarray:
-    """The same with curves by parts of the rows, whose curve columns are made for the moment."""
-    if basis is None:
-        known = coef, intercept
-        return predict_all(X, *known) if place is None else predict_rows(X, *known, place)
-    parts = []
-    for part in gen_batches(X.shape[0], max(1, CHUNK // coef.shape[1])):
-        rows = X[part].toarray() if sparse.issparse(X) else X[part]
-        parts.append(_predict(basis.widened(rows), coef, intercept, None if place is None else place[part]))
-    return np.concatenate(parts)
+def _predict(X: Any, coef: np.ndarray, intercept: np.ndarray, place: np.ndarray | None) -> np.ndarray:
+    return predict_all(X, coef, intercept) if place is None else predict_rows(X, coef, intercept, place)
 
 
 def predict_all(X: Any, coef: np.ndarray, intercept: np.ndarray) -> np.ndarray:

@@ -12,8 +12,9 @@ from mmtfl.estimators.family import FamilyMember
 from mmtfl.estimators.inputs import matrix_values, n_dimensions, single_column, stack_observed
 from mmtfl.estimators.intervals import PredictsIntervals
 from mmtfl.estimators.parameters import POSITIVE, parameter
+from mmtfl.estimators.prediction import predict
 from mmtfl.model_selection.heldout import deviance_explained
-from mmtfl.model_selection.metrics import Metric, mean_task_score, per_task_scores
+from mmtfl.model_selection.metrics import Metric, mean_task_score
 from mmtfl.objective.losses import KINDS, Loss, make_loss
 from mmtfl.objective.losses.by_rows import LossPerTask, TaskLoss
 from mmtfl.tasks.container import Tasks
@@ -190,23 +191,17 @@ class TaskRegressor(RegressorMixin, PredictsIntervals):
         score : float
             1 is perfect, 0 is as good as predicting each task's best constant.
         """
-        X, observation_task, labels = self._locate(X, task)
-        z = self._predict_at(X, observation_task)
         if offset is None and self._loss.is_quadratic:
-            return self._mean_score(y, z, labels, sample_weight)
-        return mean_task_score(*self._explained(z, y, labels, sample_weight, offset))
-
-    def _scores_by_task(
-        self, z: np.ndarray, y: Any, labels: np.ndarray | None, offset: Any = None
-    ) -> dict[Any, float]:
-        """Share of each task's deviance that is explained at z and the offset, by label; NaN if none."""
-        scores = per_task_scores(*self._explained(z, y, labels, offset=offset))
-        return scores if labels is not None else dict(zip(self.tasks_.tolist(), scores.values(), strict=True))
+            X, observation_task, labels = self._locate(X, task)
+            return self._mean_score(y, predict(self, X, observation_task), labels, sample_weight)
+        return mean_task_score(*self._explained(X, y, task, sample_weight, offset))
 
     def _explained(
-        self, z: np.ndarray, y: Any, labels: np.ndarray | None, sample_weight: Any = None, offset: Any = None
+        self, X: Any, y: Any, task: Any, sample_weight: Any = None, offset: Any = None
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None, Metric]:
         """Return targets, rows that stand for their predictions, labels, and the metric of such rows."""
+        X, observation_task, labels = self._locate(X, task)
+        z = predict(self, X, observation_task)
         known = np.zeros_like(z) if offset is None else check_offset(offset, *z.shape)
         if n_dimensions(y) == 2:
             y = matrix_values(y) if z.ndim == 2 else single_column(y)

@@ -17,7 +17,6 @@ from mmtfl.engines.threads import one_blas_thread
 from mmtfl.estimators.classification import MMTFLClassifier, TaskClassifier
 from mmtfl.estimators.cross_validated import CV, Search, read_grid, search_settings
 from mmtfl.estimators.family import FamilyMember, ProductForm
-from mmtfl.estimators.inputs import check_nothing_else
 from mmtfl.estimators.intervals import fold_models, heldout_errors
 from mmtfl.estimators.parameters import COUNT, RATIO, FamilyParameters, parameter
 from mmtfl.estimators.prepared import POLISH, Prepared
@@ -44,7 +43,6 @@ from mmtfl.tasks.container import Tasks
 from mmtfl.tasks.curve_basis import N_COLUMNS
 from mmtfl.tasks.moments import bytes_folded, fold_rows
 from mmtfl.tasks.stored import StoredTasks
-from mmtfl.tasks.summaries import SummarisedTasks
 
 __all__ = ["MMTFLClassifierCV", "MMTFLRegressorCV"]
 
@@ -226,31 +224,22 @@ class TaskSearch(Search, ProductForm):
             Fitted.
         """
         self._check_parameters()
-        prepared = self._prepare(X, y, task, sample_weight, offset, groups)
-        self._finish_fit(*self._search(prepared))
+        prepared = self._prepare_folds(self, X, y, task, sample_weight, offset, groups)
+        prepared, solution, penalty, on_folds = self._search(prepared)
+        self._finish_fit(prepared, solution, penalty)
+        self._learn_from_folds(prepared, on_folds)
         return self
 
-    def _prepare(
-        self, X: Any, y: Any, task: Any, sample_weight: Any, offset: Any = None, groups: Any = None
-    ) -> Prepared:
-        if isinstance(X, StoredTasks | SummarisedTasks):
-            check_nothing_else(y, task, sample_weight, offset, self.task_column, groups)
-        needs_rows = self._wants_curves()
-        squared = self._loss.is_quadratic and "pk" in self._parameters and not needs_rows
-        if isinstance(X, StoredTasks) and squared:
-            return self._prepare_few_rows(X)
-        prepared = super()._prepare(X, y, task, sample_weight, offset)
-        return self._with_folds(self, prepared, X, y, task, groups)
-
-    def _prepare_few_rows(self, stored: StoredTasks) -> Prepared:
-        """Compress stored rows, fold by fold, to a few with the same moments: the search is the same."""
+    def _prepare_stored(self, stored: StoredTasks) -> Prepared:
+        """With the squared loss compress rows, fold by fold, to a few with the same moments."""
+        if not self._loss.is_quadratic or "pk" not in self._parameters or self._wants_curves():
+            return super()._prepare_stored(stored)
         n_folds, seed = self._plain_folds(stored)
         remedy = "Raise memory_limit, use fewer folds, or search on a sample of the rows."
         check_room(stored, bytes_folded(stored, n_folds), f"A search with {n_folds} folds", remedy)
         rows = fold_rows(stored, n_folds, seed)
-        tasks = self._read_tasks(rows.X, rows.y, rows.task, rows.weights, None)
-        self._know_columns_of(stored)
-        prepared = Prepared.of(self, replace(tasks, feature_names=stored.feature_names))
+        tasks = Tasks.from_rows(rows.X, rows.y, rows.task, rows.weights, feature_names=stored.feature_names)
+        prepared = Prepared.of(self, self._encode_targets(tasks, None))
         folds = check_folds(rows.folds(), prepared.tasks, with_classes=False)
         return replace(prepared, row_counts=stored.sizes, folds=folds)
 
@@ -261,13 +250,13 @@ class TaskSearch(Search, ProductForm):
             raise ValueError(self._not_for_stored("TaskKFold with a number as random_state"))
         return cv.n_splits, int(cv.random_state)
 
-    def _search(self, prepared: Prepared) -> tuple[Prepared, Any, Any]:
-        """The data with the columns that were chosen, the solution on them, and the penalty."""
+    def _search(self, prepared: Prepared) -> tuple[Prepared, Any, Any, Any]:
+        """The data with the columns chosen, the solution, the penalty, and the models of the folds."""
         settings = search_settings(self, prepared, self.scoring)
         kept = self._open_checkpoint(prepared, prepared.folds, settings)
         # BLAS is held to one thread here, for all threads of the search: its limit is the process's
         with one_blas_thread():
-            variant, chosen, i = self._choose_variant(prepared, settings, kept)
+            variant, chosen, i, on_folds = self._choose_variant(prepared, settings, kept)
             prepared, member, self.alphas_ = variant.prepared, chosen.member, chosen.alphas
             self.alpha_ = float(self.alphas_[i])
             penalty = member.at(self.alpha_)
@@ -287,12 +276,12 @@ class TaskSearch(Search, ProductForm):
             polish=0 if is_exact or prepared.prior is not None else POLISH,
             checkpoint=None if kept is None else FitCheckpoint(kept, "refit"),
         )
-        return prepared, solution, penalty
+        return prepared, solution, penalty, on_folds
 
     def _choose_variant(
         self, prepared: Prepared, settings: Settings, kept: Any
-    ) -> tuple[Variant, MemberPath, int]:
-        """Choose between lines and curves, members and strengths."""
+    ) -> tuple[Variant, MemberPath, int, Any]:
+        """Choose between lines and curves, members and strengths; with the models of the folds, if kept."""
 
         def variant_of(data: Prepared) -> Variant:
             data = self._with_prior(data)
@@ -310,9 +299,9 @@ class TaskSearch(Search, ProductForm):
             more, further = self._scored_curves(variants[True], candidates, found, n_folds)
             candidates, found = [*candidates, *more], FoldScores([*found.found, *further.found])
         repeated = self._repeated(variants, candidates, found, settings, kept)
-        chosen, i, self._on_folds = self._decide(prepared, candidates, found, settings, repeated)
+        chosen, i, on_folds = self._decide(prepared, candidates, found, settings, repeated)
         assert isinstance(chosen, MemberPath)
-        return variants[chosen.curves], chosen, i
+        return variants[chosen.curves], chosen, i, on_folds
 
     def _repeated(
         self,
@@ -416,17 +405,16 @@ class TaskSearch(Search, ProductForm):
 
     # -- what a search looks back at once it has chosen ------------------------------------------------------
 
-    def _learn(self, prepared: Any, solution: Any, penalty: Any) -> None:
-        super()._learn(prepared, solution, penalty)
+    def _learn_from_folds(self, prepared: Prepared, on_folds: Any) -> None:
+        """Learn how far off the choice is on rows that were not fitted."""
         # few rows that stand for many have no errors
         if prepared.row_counts is None and self._errors_tell:
-            self.heldout_errors_ = self._heldout_errors(prepared)
+            self.heldout_errors_ = self._heldout_errors(prepared, on_folds)
         if "agreement_" in vars(self) and not np.ndim(self.alpha_):
-            self.fold_models_ = fold_models(self._chosen_model(), prepared, self._on_folds)
-        self.__dict__.pop("_on_folds", None)
+            self.fold_models_ = fold_models(self._chosen_model(), prepared, on_folds)
 
-    def _heldout_errors(self, prepared: Any) -> dict[str, np.ndarray]:
-        return heldout_errors(self._chosen_model(), prepared, self._on_folds)
+    def _heldout_errors(self, prepared: Prepared, on_folds: Any) -> dict[str, np.ndarray]:
+        return heldout_errors(self._chosen_model(), prepared, on_folds)
 
     def _chosen_model(self) -> FamilyMember:
         """The model that was chosen, not fitted."""

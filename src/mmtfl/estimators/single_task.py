@@ -85,11 +85,11 @@ class SingleTaskSearch(TaskSearch):
         """The member of the family."""
         return float(self.p), np.inf
 
-    def _search(self, prepared: Prepared) -> tuple[Prepared, Any, Any]:
+    def _search(self, prepared: Prepared) -> tuple[Prepared, Any, Any, Any]:
         if not self.per_task:
             return super()._search(prepared)
         alone = list(_each_task(prepared, self.standardize))
-        searches, solutions = zip(*(self._search_alone(*task) for task in alone), strict=True)
+        searches, solutions, on_folds = zip(*(self._search_alone(*task) for task in alone), strict=True)
         shares = np.array([share for _, share in alone])
         tables = [
             {**search.cv_results_, "alpha": share * search.cv_results_["alpha"]}
@@ -106,24 +106,24 @@ class SingleTaskSearch(TaskSearch):
         (self.best_p_, self.best_k_), self.best_pooling_ = self.pk, 0.0
         self.best_curves_ = prepared.tasks.curves is not None
         self.path_ = [search.path_ for search in searches]  # type: ignore[assignment]
-        self._on_folds: Any = [search._on_folds for search in searches]
         own = [task.column_scale for task, _ in alone]
         solution = _together(solutions, shares, own, prepared.column_scale)
-        return prepared, solution, make_penalty(*self.pk, 1.0)
+        return prepared, solution, make_penalty(*self.pk, 1.0), on_folds
 
-    def _search_alone(self, task: Prepared, share: float) -> tuple[Any, Solution]:
-        """The search for one strength on one task, whose strengths are in units of its own loss."""
+    def _search_alone(self, task: Prepared, share: float) -> tuple[Any, Solution, Any]:
+        """The search for one strength on one task, in units of its own loss; its solution and folds."""
         alphas = self.alphas if isinstance(self.alphas, Integral) else self._alphas() / share
         search = clone(self).set_params(per_task=False, alphas=alphas, search="full")
         if is_classifier(self):
             search.classes_ = self.classes_
-        return search, search._search(task)[1]
+        _, solution, _, on_folds = search._search(task)
+        return search, solution, on_folds
 
-    def _heldout_errors(self, prepared: Any) -> dict[str, np.ndarray]:
+    def _heldout_errors(self, prepared: Prepared, on_folds: Any) -> dict[str, np.ndarray]:
         if not self.per_task:
-            return super()._heldout_errors(prepared)
+            return super()._heldout_errors(prepared, on_folds)
         model = self._member_at(1.0)  # the fits are known: their strengths do not matter
-        alone = zip(_each_task(prepared, self.standardize), self._on_folds, strict=True)
+        alone = zip(_each_task(prepared, self.standardize), on_folds, strict=True)
         found = [heldout_errors(model, task, models) for (task, _), models in alone]
         return {name: np.concatenate([errors[name] for errors in found]) for name in found[0]}
 

@@ -22,7 +22,6 @@ from sklearn.utils.metaestimators import available_if
 
 from mmtfl.estimators.classification import TaskClassifier
 from mmtfl.estimators.cross_validated import CV, Search, read_grid, search_settings
-from mmtfl.estimators.inputs import check_nothing_else
 from mmtfl.estimators.intervals import heldout_errors
 from mmtfl.estimators.parameters import COUNT, RATIO, parameter
 from mmtfl.estimators.prepared import Prepared
@@ -34,8 +33,6 @@ from mmtfl.model_selection.staged import grown_scores
 from mmtfl.model_selection.strength_pairs import StrengthPairs
 from mmtfl.solvers.solution import Solution
 from mmtfl.solvers.solve import one_blas_thread
-from mmtfl.tasks.stored import StoredTasks
-from mmtfl.tasks.summaries import SummarisedTasks
 
 _REFIT = 1e-5  # the last fit goes further than asked, so that equal problems have equal predictions
 
@@ -174,10 +171,8 @@ class TwoStrengthCV(Search, Results, MetaEstimatorMixin, BaseEstimator):
             Fitted.
         """
         model = self._check_parameters()
-        if isinstance(X, StoredTasks | SummarisedTasks):
-            check_nothing_else(groups)
-        prepared = model._prepare(X, y, task, sample_weight, offset)
-        prepared = model._with_prior(self._with_folds(model, prepared, X, y, task, groups))
+        prepared = self._prepare_folds(model, X, y, task, sample_weight, offset, groups)
+        prepared = model._with_prior(prepared)
         settings = search_settings(model, prepared, self.scoring)
         with one_blas_thread():
             problem = prepared.problem()

@@ -401,8 +401,7 @@ class TaskModel(CommonParameters, HasLevels, Results, BaseEstimator):
         return self.common_
 
     def _mean_score(self, y: Any, y_pred: np.ndarray, labels: np.ndarray | None, weights: Any) -> float:
-        if inputs.n_dimensions(y) == 2:
-            y = inputs.matrix_values(y) if labels is None else inputs.single_column(y)
+        y = inputs.targets_like(y_pred, y)
         if weights is None:
             return mean_task_score(y, y_pred, labels, self._metric)
         observed = inputs.stack_observed(y, y_pred, labels, weights)

@@ -6,15 +6,19 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from numbers import Integral
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
-from sklearn.base import is_classifier
+from sklearn.base import clone, is_classifier
 from sklearn.utils._param_validation import HasMethods, Interval, InvalidParameterError
 
+from mmtfl.estimators.base import TaskModel
 from mmtfl.estimators.inputs import check_nothing_else, take_task_column
 from mmtfl.estimators.parameters import THREADS, Declared, parameter
+from mmtfl.estimators.prediction import predict_rows
 from mmtfl.estimators.prepared import Prepared
+from mmtfl.estimators.shrunk_levels import free_levels
+from mmtfl.inference.heldout_errors import sorted_errors
 from mmtfl.model_selection.choosing import choose, results_table
 from mmtfl.model_selection.cross_validation import (
     Candidates,
@@ -24,7 +28,15 @@ from mmtfl.model_selection.cross_validation import (
     scores_by_task,
 )
 from mmtfl.model_selection.dealing import with_groups
-from mmtfl.model_selection.folds import Fold, check_folds, folds_of_rows, folds_of_tasks, usual_number
+from mmtfl.model_selection.folds import (
+    Fold,
+    check_folds,
+    folds_of_rows,
+    folds_of_tasks,
+    observations,
+    take,
+    usual_number,
+)
 from mmtfl.model_selection.progress import Pace
 from mmtfl.model_selection.scoring import TaskScorer, task_scorer
 from mmtfl.model_selection.splitting import TaskKFold, TaskSplitter
@@ -38,7 +50,7 @@ from mmtfl.tasks.summaries import SummarisedTasks
 CV = parameter(
     Interval(Integral, 2, None, closed="left"), HasMethods(["split"]), Iterable, default=None, kw_only=False
 )
-_PATH_TOL = 1e-4  # held-out scores do not see more; the final fit uses tol
+_PATH_TOL = 1e-4  # held-out scores and errors do not see more; the final fit uses tol
 
 
 class Search(Declared):
@@ -189,3 +201,96 @@ def search_settings(model: Any, prepared: Prepared, scoring: Any) -> Settings:
 
 def _n_lines(tasks: Tasks | StoredTasks) -> int:
     return tasks.n_lines if isinstance(tasks, Tasks) else tasks.n_features
+
+
+# -- the chosen model without each fold ----------------------------------------------------------------------
+
+
+def heldout_errors(
+    model: TaskModel, prepared: Prepared, found: Sequence[Start] | None = None
+) -> dict[str, np.ndarray]:
+    """Errors on held-out rows, sorted within each task: what intervals are made of.
+
+    Parameters
+    ----------
+    model : TaskModel
+        With the strengths that were chosen.
+    prepared : Prepared
+        All rows with their folds.
+    found : list of Start, or None
+        What the model is on the rows of each fold, in the units of its problem; None where it must be fitted.
+
+    Returns
+    -------
+    errors : dict of ndarrays
+        See `sorted_errors`.
+    """
+    tasks, model = prepared.original_tasks(), _plain_copy(model)
+    known = [None] * len(prepared.folds) if found is None else found
+    tests, z = [observations(tasks, test) for _, test in prepared.folds], []
+    for (train, _), test, start in zip(prepared.folds, tests, known, strict=True):
+        part = take(tasks, train)
+        coef, intercept = _fit_part(model, part, start)
+        trained = {label: t for t, label in enumerate(part.labels.tolist())}
+        place = np.array([trained.get(label, -1) for label in tasks.labels.tolist()])
+        rows = test if tasks.rows is None else tasks.rows[test]
+        z.append(predict_rows(tasks.X[rows], coef, intercept, place[tasks.observation_task[test]]))
+        if tasks.known is not None:
+            z[-1] += tasks.known[test]
+    test = np.concatenate(tests)
+    task, y = tasks.observation_task[test], tasks.y[test]
+    return sorted_errors(model._loss, y, np.concatenate(z), task, tasks.labels)
+
+
+def fold_models(model: TaskModel, prepared: Prepared, found: Sequence[Start] | None) -> dict[str, np.ndarray]:
+    """A model without each fold: coef (n_folds, n_tasks, n_columns) and intercept (n_folds, n_tasks).
+
+    Every task is in every training part.
+    """
+    tasks, model = prepared.original_tasks(), _plain_copy(model)
+    known = [None] * len(prepared.folds) if found is None else found
+    parts = [take(tasks, train) for train, _ in prepared.folds]
+    coef, intercept = zip(*map(partial(_fit_part, model), parts, known), strict=True)
+    return {"coef": np.array(coef), "intercept": np.array(intercept)}
+
+
+def _plain_copy(estimator: TaskModel) -> TaskModel:
+    """An unfitted copy of a model for fits to parts of its rows: local, silent, of loose tolerance."""
+    model = clone(estimator)
+    here = {
+        "tol": max(model.tol, _PATH_TOL),
+        "verbose": 0,
+        "n_jobs": None,
+        "engine": None,
+        "checkpoint": None,
+    }
+    return model.set_params(**{name: here[name] for name in here.keys() & model.get_params(deep=False)})
+
+
+def _fit_part(model: Any, part: Tasks, known: Start | None) -> Start:
+    """Coefficients (n_tasks, n_features) and intercepts of a model on some rows, in the units of the data.
+
+    Where the solution is known, in the units of the model's problem, only the units change.
+    """
+    prepared = model._with_prior(Prepared.of(model, part))
+    if known is None:
+        solution, penalty = model._solve(prepared)
+        known = solution.A, solution.intercept
+    else:
+        penalty = model._penalty(prepared.known)
+    A, intercept = known
+    if part.absent is not None:
+        A = np.where(part.absent.T, 0.0, A)
+    free = free_levels(model, prepared, _Found(A, intercept), penalty)
+    if free is not None:
+        of_tasks, found, loss, n_parameters = free
+        intercept = of_tasks.intercepts([found], np.array([loss]), np.array([n_parameters]))[0]
+    scale = 1.0 if prepared.target_scale is None else prepared.target_scale
+    return prepared.to_original(A), intercept * scale
+
+
+class _Found(NamedTuple):
+    """What is found of a fold, in the units of its problem."""
+
+    A: np.ndarray
+    intercept: np.ndarray

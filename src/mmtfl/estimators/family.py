@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from mmtfl.engines.threads import one_blas_thread
 from mmtfl.estimators.base import TaskModel
-from mmtfl.estimators.feature_knowledge import has_feature_constraints
+from mmtfl.estimators.inputs import has_feature_constraints
 from mmtfl.estimators.new_task import with_new_task
 from mmtfl.estimators.parameters import POSITIVE, FamilyParameters, parameter
 from mmtfl.estimators.prepared import POLISH, Prepared, StoredPrepared

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from mmtfl.estimators.feature_knowledge import position, read_known
+from mmtfl.estimators.inputs import position, read_known
 from mmtfl.objective.known_features import KnownFeatures
 from mmtfl.tasks.container import Tasks
 from mmtfl.tasks.curve_basis import CurveBasis, learn_basis

@@ -1,18 +1,21 @@
 """Regression: half the squared error of every task plus a penalty on features."""
 
+import copy
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import RegressorMixin
+from sklearn.exceptions import NotFittedError
 from sklearn.utils._param_validation import InvalidParameterError
 from sklearn.utils.metaestimators import available_if
 
+from mmtfl.estimators.base import TaskModel
 from mmtfl.estimators.family import FamilyMember
-from mmtfl.estimators.inputs import matrix_values, n_dimensions, single_column, stack_observed
-from mmtfl.estimators.intervals import PredictsIntervals
+from mmtfl.estimators.inputs import stack_observed, targets_like
 from mmtfl.estimators.parameters import POSITIVE, parameter
-from mmtfl.estimators.prediction import predict
+from mmtfl.estimators.prediction import error_of_new_tasks, predict
+from mmtfl.inference.heldout_errors import ENOUGH_ROWS, counts_within, half_widths, has_counts, sorted_errors
 from mmtfl.model_selection.heldout import deviance_explained
 from mmtfl.model_selection.metrics import Metric, mean_task_score
 from mmtfl.objective.losses import KINDS, Loss, make_loss
@@ -30,7 +33,7 @@ def _has_probabilities(model: Any) -> bool:
     )
 
 
-class TaskRegressor(RegressorMixin, PredictsIntervals):
+class TaskRegressor(RegressorMixin, TaskModel):
     """Models whose targets are numbers.
 
     Parameters
@@ -48,6 +51,11 @@ class TaskRegressor(RegressorMixin, PredictsIntervals):
     delta : float > 0
         Only for "huber": the size of a residual from which it counts by its absolute value, in units of y,
         or of each task's spread with ``scale_targets`` or with a loss for each task.
+
+    Attributes
+    ----------
+    heldout_errors_ : dict of ndarrays
+        After a search or `calibrate`: errors on rows that were not fitted, by task.
     """
 
     scale_targets: bool = parameter("boolean", default=False)
@@ -203,8 +211,7 @@ class TaskRegressor(RegressorMixin, PredictsIntervals):
         X, observation_task, labels = self._locate(X, task)
         z = predict(self, X, observation_task)
         known = np.zeros_like(z) if offset is None else check_offset(offset, *z.shape)
-        if n_dimensions(y) == 2:
-            y = matrix_values(y) if z.ndim == 2 else single_column(y)
+        y = targets_like(z, y)
         weights = np.ones(len(z)) if sample_weight is None else sample_weight
         place = np.arange(z.size).reshape(z.shape)
         y, place, own, weights = stack_observed(y, place, labels, weights)
@@ -225,6 +232,137 @@ class TaskRegressor(RegressorMixin, PredictsIntervals):
 
         # so that weights and offsets come along
         return y, np.arange(len(y)), own, Metric("deviance explained", explained)
+
+    # -- intervals -------------------------------------------------------------------------------------------
+
+    def calibrate(self, X: Any, y: Any, task: Any = None, offset: Any = None) -> Any:
+        """Learn from rows that were not fitted how far off the predictions are.
+
+        The coefficients stay as they are. The errors on these rows take the place of those of a search, if
+        there are any. Tasks of which the table has fewer than 40 rows borrow from all tasks.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or frame of shape (n_rows, n_features)
+            Rows that the model was not fitted to, of tasks that it knows.
+        y : array-like of shape (n_rows,) or (n_rows, n_tasks)
+            Targets; NaN in two dimensions was not observed.
+        task : array-like of shape (n_rows,), optional
+            Task label of each row.
+        offset : array-like of shape (n_rows,) or (n_rows, n_tasks), optional
+            As in `predict`.
+
+        Returns
+        -------
+        model : estimator
+            A copy that knows its errors: `predict_interval` needs them.
+
+        Examples
+        --------
+        >>> from mmtfl import MMTFLRegressor
+        >>> from mmtfl.datasets import make_tasks
+        >>> data = make_tasks(n_tasks=2, n_samples=90, n_features=3, n_informative=2, random_state=0)
+        >>> model = MMTFLRegressor(alpha=0.1).fit(data.X[::2], data.y[::2], task=data.task[::2])
+        >>> model = model.calibrate(data.X[1::2], data.y[1::2], task=data.task[1::2])
+        >>> model.predict_interval(data.X[:1], task=data.task[:1]).shape
+        (1, 2)
+        """
+        X, place, labels = self._locate(X, task)
+        self._check_errors_tell()
+        z = self._linear_predictor(X, place, offset)
+        y = targets_like(z, y).astype(float)
+        if y.shape != z.shape:
+            raise ValueError(f"y has {y.shape[1]} columns, but the model has {z.shape[1]} targets.")
+        if place is None:
+            place = np.broadcast_to(np.arange(len(self.tasks_)), z.shape)
+        elif (place >= len(self.tasks_)).any():
+            unknown: Any = [] if labels is None else labels[place >= len(self.tasks_)]
+            raise ValueError(f"Rows to calibrate with must be of known tasks, not of {abbreviate(unknown)}.")
+        seen = np.isfinite(y)
+        if not seen.any():
+            raise ValueError("There is no row to calibrate with: y has no value.")
+        calibrated = copy.copy(self)
+        calibrated.heldout_errors_ = sorted_errors(self._loss, y[seen], z[seen], place[seen], self.tasks_)
+        return calibrated
+
+    @property
+    def _errors_tell(self) -> bool:
+        """Whether held-out errors give intervals: those of losses of y - z, and of counts."""
+        return self._loss.on_residuals or has_counts(self._loss)
+
+    def _check_errors_tell(self) -> None:
+        if not self._errors_tell:
+            raise TypeError(
+                "Intervals add held-out errors to predictions, which suits the squared, the huber and the "
+                "poisson loss alone, if it is that of all tasks."
+            )
+
+    def _known_errors(self) -> dict[str, np.ndarray]:
+        """The errors on held-out rows."""
+        if not hasattr(self, "heldout_errors_"):
+            raise NotFittedError(
+                f"{type(self).__name__} has no errors on held-out rows: fit a search, such as "
+                "MMTFLRegressorCV, to rows in memory, or give rows that were not fitted to calibrate()."
+            )
+        return self.heldout_errors_
+
+    @property
+    def borrowing_tasks_(self) -> np.ndarray:
+        """Labels of the tasks whose intervals borrow from the errors of all tasks."""
+        return self.tasks_[self._known_errors()["n_rows"] < ENOUGH_ROWS]
+
+    def predict_interval(
+        self, X: Any, task: Any = None, coverage: float = 0.9, offset: Any = None
+    ) -> np.ndarray:
+        """Predict, for each row, an interval that holds the target with this probability.
+
+        The interval is the prediction plus and minus an error that the share ``coverage`` of the task's
+        held-out rows does not exceed. It holds for new rows of the same tasks that come like the old ones, on
+        average over the rows of a task, not for every kind of row. Tasks with fewer than 40 held-out rows
+        borrow from all tasks; ``borrowing_tasks_`` names them.
+
+        The interval of a count is that of its root, so it is wider where more is expected, and its ends are
+        counts.
+
+        A task never seen (``unknown_task="common"``, and shrunk levels) has wider intervals: beside the
+        errors of all tasks they hold how far its level and its slopes may be from what the tasks have in
+        common.
+
+        Parameters
+        ----------
+        X, task
+            As in `predict`.
+        coverage : float, default=0.9
+            Share of new rows whose target is to be within its interval.
+        offset : array-like of shape (n_rows,) or (n_rows, n_tasks), optional
+            As in `predict`.
+
+        Returns
+        -------
+        interval : ndarray of shape (n_rows, 2)
+            Lower and upper end; (n_rows, n_tasks, 2) where `predict` gives (n_rows, n_tasks). Infinite where
+            there are too few held-out rows for this coverage.
+        """
+        X, place, _ = self._locate(X, task)
+        if not 0.0 < coverage < 1.0:
+            raise ValueError(f"coverage must be between 0 and 1, got {coverage!r}.")
+        self._check_errors_tell()
+        width, n_tasks = half_widths(self._known_errors(), coverage), len(self.tasks_)
+        width = width[:-1] if place is None else width[np.minimum(place, n_tasks)]
+        z = self._linear_predictor(X, place, offset)
+        new = np.zeros(1, dtype=bool) if place is None else place >= n_tasks
+        if has_counts(self._loss):
+            if new.any():
+                raise ValueError("Intervals of counts are for tasks of the fit: leave rows of others out.")
+            return counts_within(self._mean_of(z, place), width)
+        if place is not None and new.any():
+            if "levels_" not in vars(self):
+                raise ValueError(
+                    "Intervals for tasks never seen need the spread of the tasks' levels: fit with "
+                    "levels='shrunk', the default of the searches."
+                )
+            width[new] = np.hypot(width[new], error_of_new_tasks(self, X, place, coverage))
+        return np.stack([z - width, z + width], axis=-1)
 
 
 class MMTFLRegressor(FamilyMember, TaskRegressor):

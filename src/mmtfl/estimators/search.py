@@ -15,9 +15,15 @@ from sklearn.utils._param_validation import InvalidParameterError, StrOptions
 
 from mmtfl.engines.threads import one_blas_thread
 from mmtfl.estimators.classification import MMTFLClassifier, TaskClassifier
-from mmtfl.estimators.cross_validated import CV, Search, read_grid, search_settings
+from mmtfl.estimators.cross_validated import (
+    CV,
+    Search,
+    fold_models,
+    heldout_errors,
+    read_grid,
+    search_settings,
+)
 from mmtfl.estimators.family import FamilyMember, ProductForm
-from mmtfl.estimators.intervals import fold_models, heldout_errors
 from mmtfl.estimators.parameters import COUNT, RATIO, FamilyParameters, parameter
 from mmtfl.estimators.prepared import POLISH, Prepared
 from mmtfl.estimators.regression import MMTFLRegressor, TaskRegressor

@@ -17,8 +17,7 @@ from sklearn.base import clone, is_classifier
 from sklearn.utils._param_validation import Options
 
 from mmtfl.estimators.classification import TaskClassifier
-from mmtfl.estimators.cross_validated import CV
-from mmtfl.estimators.intervals import heldout_errors
+from mmtfl.estimators.cross_validated import CV, heldout_errors
 from mmtfl.estimators.parameters import parameter
 from mmtfl.estimators.prepared import Prepared
 from mmtfl.estimators.regression import TaskRegressor

@@ -21,8 +21,7 @@ from sklearn.utils._param_validation import HasMethods, InvalidParameterError, S
 from sklearn.utils.metaestimators import available_if
 
 from mmtfl.estimators.classification import TaskClassifier
-from mmtfl.estimators.cross_validated import CV, Search, read_grid, search_settings
-from mmtfl.estimators.intervals import heldout_errors
+from mmtfl.estimators.cross_validated import CV, Search, heldout_errors, read_grid, search_settings
 from mmtfl.estimators.parameters import COUNT, RATIO, parameter
 from mmtfl.estimators.prepared import Prepared
 from mmtfl.estimators.regression import TaskRegressor

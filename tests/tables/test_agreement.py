@@ -101,7 +101,7 @@ def test_labels_that_are_numbers_stay_numbers():
     frame = table().assign(hospital=lambda f: np.where(f["hospital"] == "Aker", "12", "7"))
     agreed = agreement(frame)
     assert agreed.summarise(frame).labels == [7, 12]
-    with pytest.raises(ValueError, match="'x' is not a whole number"):
+    with pytest.raises(ValueError, match="is 'x' in data row 1, but tasks are known by whole numbers"):
         agreed.summarise(frame.assign(hospital="x"))
     assert Tasks.from_summaries([agreed.summarise(frame)]).labels.tolist() == [7, 12]
 

@@ -2,6 +2,7 @@
 
 import json
 import warnings
+from datetime import time
 
 import numpy as np
 import pandas as pd
@@ -62,6 +63,9 @@ def test_own_codes_are_missing_as_numbers_and_as_text():
         (["12 %", "7.5 %", "3 %"], [12.0, 7.5, 3.0]),
         (["$5", "$1,200", "$0.5"], [5.0, 1200.0, 0.5]),
         (["1e3", "+4", ".5"], [1000.0, 4.0, 0.5]),
+        (["12:15", "7:30:36", "00:00"], [12.25, 7.51, 0.0]),
+        (["12:15 PM", "12:30 am", "7:45 p.m."], [12.25, 0.5, 19.75]),
+        ([time(12, 15), time(6), time(23, 30)], [12.25, 6.0, 23.5]),
     ],
 )
 def test_numbers_are_read_however_they_are_written(words, numbers):
@@ -69,7 +73,14 @@ def test_numbers_are_read_however_they_are_written(words, numbers):
 
 
 @pytest.mark.parametrize(
-    "words", [["007", "012", "100"], ["5 kg", "300 g", "2 kg"], ["0", "1", "2", "3+"] * 9]
+    "words",
+    [
+        ["007", "012", "100"],
+        ["5 kg", "300 g", "2 kg"],
+        ["0", "1", "2", "3+"] * 9,
+        ["16:9", "4:3", "21:9"],
+        ["12:75", "8:90", "7:61"],
+    ],
 )
 def test_names_units_that_differ_and_open_classes_are_words(words):
     assert read_cells(np.array(words, dtype=object)).kind == "word"
@@ -150,6 +161,16 @@ def test_levels_of_small_tables_stay_but_many_rare_ones_are_left_out():
 def test_missing_words_are_a_level():
     words = np.repeat(["a", "b", None], [60, 40, 20])
     assert encoded(words)["x=missing"].sum() == 20
+
+
+def test_times_of_day_are_hours_and_told():
+    times = [f"{i % 24}:{i % 60:02}" for i in range(120)]
+    encoder = TableEncoder().fit(frame(x=times))
+    assert encoder.notes_ == ["Times such as 12:15 are hours (12.25): 'x'."]
+    hours = [i % 24 + i % 60 / 60.0 for i in range(120)]
+    assert_allclose(encoder.transform(frame(x=times))["x"], hours)
+    new = [*times[:119], "noon"]
+    assert_allclose(encoder.transform(frame(x=new))["x"][:119], hours[:119])
 
 
 def test_dates_count_from_the_first_one():

@@ -94,9 +94,7 @@ def test_labels_are_whole_numbers_or_names(labels, expected):
 def test_labels_keep_the_kind_of_the_fit():
     recipe = learn(pupils(school=[1, 2, 1, 2]))
     assert recipe.labels(pupils(school=["1", "2", "2", "1"])).tolist() == [1, 2, 2, 1]
-    with pytest.raises(
-        TableError, match="is 'x' in data row 2, but the model knows its tasks by whole numbers"
-    ):
+    with pytest.raises(TableError, match="is 'x' in data row 2, but tasks are known by whole numbers"):
         recipe.labels(pupils(school=["1", "x", "2", "1"]))
     with pytest.raises(TableError, match="1 row without a label"):
         recipe.labels(pupils(school=["1", None, "2", "1"]))

@@ -221,6 +221,7 @@ def _recipe_for(model: Any, task: str | None) -> Any:
 
 def encoder_of(fitted: Any) -> Any:
     """How the columns of a table become features: as in the fit, or as they are."""
+    from mmtfl.tables.column_code import ColumnCode
     from mmtfl.tables.encoder import TableEncoder
 
     known = vars(fitted).get("encoder_")
@@ -232,7 +233,7 @@ def encoder_of(fitted: Any) -> Any:
             "The model was fitted in Python on an array without names, so the columns of a table mean "
             "nothing to it: fit it on a frame, or use it in Python."
         )
-    return TableEncoder.of_numbers([str(name) for name in names])
+    return TableEncoder.of_columns((ColumnCode(str(name)) for name in names), impute="error")
 
 
 def text_columns(recipe: Any, encoder: Any) -> list[str]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -20,8 +19,9 @@ import numpy as np
 from mmtfl.persistence.files import write_whole
 from mmtfl.persistence.json_values import expect
 from mmtfl.tables.cells import as_text, read_cells
-from mmtfl.tables.encoder import ColumnCode, TableEncoder
-from mmtfl.tasks.checks import check_task_labels
+from mmtfl.tables.column_code import ColumnCode
+from mmtfl.tables.encoder import TableEncoder
+from mmtfl.tables.special_columns import label_kind, numbers_of, observed, read_labels
 from mmtfl.tasks.container import Tasks
 from mmtfl.tasks.disclosure import (
     LEAST_ROWS,
@@ -39,7 +39,6 @@ from mmtfl.wording import suggest
 FORMAT = "mmtfl agreement 1"
 _OF_LEVELS = (0.5, 0.47)  # centre and scale of zeros and ones
 _QUANTILES = (0.05, 0.35, 0.65, 0.95)  # four knots cost two columns, and allow a bend in each direction
-_WHOLE = re.compile(r"-?[1-9]\d{0,17}|0")
 _PLAIN = {**asdict(ColumnCode("")), "fills": [], "levels": []}  # of fields that a kind of column lacks
 EXPLAINED = {
     "task": "The column that says which task a row belongs to, such as the hospital.",
@@ -156,7 +155,7 @@ class Agreement:
         return cls(
             task=task,
             target=target,
-            task_kind=_label_kind(table.get_column(task)),
+            task_kind=label_kind(table.get_column(task).to_native()),
             columns=tuple(map(_without_rows, encoder.codes_)),
             folds=int(folds),
             seed=int(seed),
@@ -176,7 +175,7 @@ class Agreement:
 
     def encoder(self) -> TableEncoder:
         """The encoder of the agreed columns, without anything of a site."""
-        return _encoder(self, self.columns, [])
+        return TableEncoder.of_columns(self.columns, missing=list(self.missing))
 
     def as_dict(self) -> dict[str, Any]:
         """Give the agreement as JSON types."""
@@ -196,7 +195,7 @@ class Agreement:
 
     def _column(self, code: ColumnCode) -> dict[str, Any]:
         """What is said of one column, by its kind."""
-        if code.kind in ("word", "truth"):
+        if not code.is_number:
             own: dict[str, Any] = {"levels": list(code.levels), "reference": code.reference}
         else:
             own = {"unit": self.units.get(code.name, ""), "fill": code.fill, "indicated": code.indicated}
@@ -268,25 +267,11 @@ class Agreement:
         for name in (self.task, self.target):
             if name not in table.columns:
                 raise ValueError(f"The table has no column {name!r}{suggest(name, table.columns)}")
-        target = read_cells(table.get_column(self.target), self.missing)
-        if target.numbers is None or target.kind != "number":
-            raise ValueError(
-                f"The target {self.target!r} does not hold numbers: other targets need the rows."
-            )
-        kept = ~np.isnan(target.numbers) & ~table.get_column(self.task).is_null().to_numpy()
-        table = table.filter(kept.tolist())
-        return table, self._labels(table.get_column(self.task)), target.numbers[kept]
-
-    def _labels(self, column: Any) -> np.ndarray:
-        labels = [as_text(value) for value in column.to_list()]
-        if self.task_kind == "str":
-            return check_task_labels(labels, len(labels))
-        strange = next((label for label in labels if not _WHOLE.fullmatch(label)), None)
-        if strange is not None:
-            raise ValueError(
-                f"Task {strange!r} is not a whole number, as the labels of {self.task!r} were agreed to be."
-            )
-        return np.array([int(label) for label in labels])
+        task, target = (table.get_column(name).to_native() for name in (self.task, self.target))
+        y = numbers_of(target, "Target", self.missing)
+        kept = (~np.isnan(y) & observed(task, self.missing)).tolist()
+        table = table.filter(kept)
+        return table, read_labels(table.get_column(self.task).to_native(), self.task_kind), y[kept]
 
     def _with_medians(self, table: Any, task: np.ndarray) -> TableEncoder:
         agreed = [code.name for code in self.columns if code.name in table.columns]
@@ -300,7 +285,8 @@ class Agreement:
             shift = found.first - code.first
             return replace(code, fills=tuple(None if v is None else v + shift for v in found.fills))
 
-        return _encoder(self, tuple(map(with_medians, self.columns)), own.tasks_)
+        codes = map(with_medians, self.columns)
+        return TableEncoder.of_columns(codes, tasks=own.tasks_, missing=list(self.missing))
 
     def summarise(self, frame: Any) -> SiteSummary:
         """Sum up the rows of a site, if that shows none of them.
@@ -347,15 +333,13 @@ class Agreement:
 def _scales(encoder: TableEncoder, table: Any, target: str) -> dict[str, tuple[float, float]]:
     """Round numbers near the middle and the spread of numbers and of the target."""
     missing = [as_text(code) for code in encoder.missing]
-    names = [code.name for code in encoder.codes_ if code.kind in ("number", "date")]
-    first = {code.name: code.first - _without_rows(code).first for code in encoder.codes_}
+    first = {code.name: _without_rows(code).first for code in encoder.codes_ if code.is_number}
     found = {}
-    for name in [*names, target]:
+    for name in [*first, target]:
         numbers = read_cells(table.get_column(name), missing).numbers
         if numbers is None:
             raise ValueError(f"The target {name!r} does not hold numbers: other targets need the rows.")
-        code = next((code for code in encoder.codes_ if code.name == name), None)
-        numbers = numbers if code is None else numbers - code.first + first[name]
+        numbers = numbers - first.get(name, 0.0)
         spread = float(f"{np.nanstd(numbers):.2g}") or 1.0
         # no power of ten: means of numbers with few digits would keep these digits
         spread = 1.1 * spread if np.isclose(np.log10(spread) % 1.0, 0.0) else spread
@@ -372,8 +356,7 @@ def _pair(centre: Any, scale: Any) -> tuple[float, float]:
 
 def _round_knots(name: str, encoder: TableEncoder, chosen: Any) -> list[float]:
     """Knots at quantiles of a column, rounded so coarsely that none is the value of a row."""
-    code = next((code for code in encoder.codes_ if code.name == name and code.kind == "number"), None)
-    if code is None:
+    if name not in [code.name for code in encoder.codes_ if code.kind == "number"]:
         raise ValueError(f"Column {name!r} does not hold numbers, or is no feature: it has no curve.")
     numbers = read_cells(chosen.get_column(name), map(as_text, encoder.missing)).numbers
     assert numbers is not None
@@ -391,21 +374,6 @@ def _knots(saved: Any) -> list[float]:
     if not 3 <= len(knots) <= 6 or not np.isfinite(knots).all() or np.diff(knots).min() <= 0.0:
         raise ValueError(f"knots {saved!r} are not three to six numbers that rise")
     return knots
-
-
-def _label_kind(column: Any) -> str:
-    known = column.drop_nulls().unique().to_list()
-    return "int" if all(_WHOLE.fullmatch(as_text(value)) for value in known) else "str"
-
-
-def _encoder(agreed: Agreement, columns: tuple[ColumnCode, ...], tasks: list[Any]) -> TableEncoder:
-    """An encoder of these columns."""
-    plain = [{**asdict(code), "fills": list(code.fills), "levels": list(code.levels)} for code in columns]
-    empty = TableEncoder(missing=list(agreed.missing)).get_params(deep=False)
-    empty |= {"missing": list(agreed.missing), "categories": [], "keep": []}
-    names = [code.name for code in columns]
-    saved = {"parameters": empty, "columns": plain, "columns_in": names, "left_out": {}, "tasks": tasks}
-    return TableEncoder.from_dict(saved)
 
 
 def _without_rows(code: ColumnCode) -> ColumnCode:

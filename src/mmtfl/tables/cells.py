@@ -22,9 +22,9 @@ _GROUPED = re.compile(r"[+-]?[1-9]\d{0,2}([,' \u00a0\u202f]\d{3})+(\.\d+)?")  # 
 _QUANTITY = re.compile(
     r"(?P<before>[$€£]?) ?(?P<number>[+-]?[\d.,' ]*\d)(?P<unit> ?[%‰€$£]| [a-zA-Zµ°/²³]{1,6})?"
 )
+_TIME = re.compile(r"(\d{1,3}):([0-5]\d)(?::([0-5]\d(?:\.\d+)?))?(?: ?([AaPp])\.?[Mm]\.?)?")
 _ODD_SHARE = 0.1  # of the cells: so many that are no numbers make a column of numbers no column of words
 _MANY = 20  # different numbers that no column of levels has
-_DAY = 86_400.0  # seconds
 _DATES = tuple(
     day + time
     for day in (
@@ -36,6 +36,8 @@ _DATES = tuple(
 )
 ISO = "ISO 8601"
 LEVELS = "numbers"  # the style of words that are numbers, and whose numbers are levels
+TIMES = "times"  # the style of numbers that are hours, written as 12:15
+_STYLES = ("", ",", "grouped", "dotted", "unit", TIMES)  # of numbers, in the order in which they are tried
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,8 +54,9 @@ class Cells:
         Positions in the list of different words, -1 where a cell is missing.
     style : str
         How numbers or dates are written: "" for numbers as Python writes them, "," for a decimal comma,
-        "grouped" for marks between thousands, otherwise the format of the dates; of words `LEVELS` where
-        they are numbers whose values are levels.
+        "grouped" and "dotted" for marks between thousands, "unit" for a unit, `TIMES` for hours such as
+        12:15, otherwise the format of the dates; of words `LEVELS` where they are numbers whose values are
+        levels.
     odd : list of (int, str)
         Cells of a column of numbers or dates that are none, as row and text; they count as missing.
     """
@@ -103,11 +106,9 @@ def read_cells(values: Any, missing: Iterable[str] = (), *, as_words: bool = Fal
         array = _of_one_kind(array)
         kind = array.dtype.kind
     if kind == "M" and not as_words:
-        return Cells(
-            "date", array.astype("datetime64[us]").astype(np.int64) / (_DAY * 1e6) + _where_nat(array)
-        )
+        return Cells("date", (array - np.datetime64("1970-01-01")) / np.timedelta64(1, "D"))
     if kind == "m" and not as_words:
-        return Cells("number", array / np.timedelta64(1, "s") / _DAY)
+        return Cells("number", array / np.timedelta64(1, "D"))
     if kind in "fiu" and not as_words:
         return Cells("number", _without_codes(array.astype(np.float64), missing))
     if kind == "c":
@@ -116,30 +117,28 @@ def read_cells(values: Any, missing: Iterable[str] = (), *, as_words: bool = Fal
     if kind == "b" or set(words) <= {"True", "False"}:
         return Cells("truth", codes=codes, words=words)
     if not (as_words or is_category):
-        found = _as_numbers(codes, words) or _as_dates(codes, words)
+        found = _as_numbers(codes, words, missing) or _as_dates(codes, words)
         if found is not None:
-            return found if found.kind == "date" else _replace_numbers(found, missing)
+            return found
     return Cells("word", codes=codes, words=words)
 
 
 def read_like(values: Any, known: Cells, missing: Iterable[str] = ()) -> Cells:
     """Read a column as another one of the same name was read: by its kind and style."""
-    if known.kind in ("word", "truth") and known.style != LEVELS:
-        return read_cells(values, missing, as_words=True)
-    if known.style == LEVELS:
-        cells = read_cells(values, missing)
-        return as_levels(cells) if cells.kind == "number" else read_cells(values, missing, as_words=True)
+    if known.kind in ("word", "truth"):
+        cells = read_cells(values, missing, as_words=known.style != LEVELS)
+        if cells.kind == "number":
+            return as_levels(cells)
+        return cells if cells.codes is not None else read_cells(values, missing, as_words=True)
     cells = read_cells(values, missing)
-    if cells.codes is None and cells.kind == known.kind and cells.style == known.style:
+    if cells.codes is None and (cells.kind, cells.style) == (known.kind, known.style):
         return cells
     codes, words = _factorize(_as_array(values)[0], missing)
-    if known.kind == "date":
-        numbers = [_date(word, known.style) for word in words]
-        if all(np.isnan(numbers)) and cells.kind == "date":
-            return cells  # written in another way
-    else:
-        numbers = [_number(word, known.style) for word in words]
-    return _replace_numbers(_from_words(known.kind, codes, words, numbers, known.style), missing)
+    read = _date if known.kind == "date" else _number
+    numbers = [read(word, known.style) for word in words]
+    if known.kind == cells.kind == "date" and all(np.isnan(numbers)):
+        return cells  # written in another way
+    return _from_words(known.kind, codes, words, numbers, known.style, missing)
 
 
 def as_levels(cells: Cells) -> Cells:
@@ -190,13 +189,8 @@ def _of_one_kind(array: np.ndarray) -> np.ndarray:
     return array
 
 
-def _naive(value: date) -> date:
-    aware = isinstance(value, datetime) and value.tzinfo is not None
-    return value.astimezone(UTC).replace(tzinfo=None) if aware else value  # type: ignore[attr-defined]
-
-
-def _where_nat(array: np.ndarray) -> np.ndarray:
-    return np.where(np.isnat(array), np.nan, 0.0)
+def _naive(value: Any) -> Any:
+    return value.astimezone(UTC).replace(tzinfo=None) if getattr(value, "tzinfo", None) else value
 
 
 def _factorize(array: np.ndarray, missing: Iterable[str]) -> tuple[np.ndarray, list[str]]:
@@ -225,21 +219,18 @@ def as_text(value: Any) -> str:
 # -- words that are numbers ----------------------------------------------------------------------------------
 
 
-def _as_numbers(codes: np.ndarray, words: Sequence[str]) -> Cells | None:
+def _as_numbers(codes: np.ndarray, words: Sequence[str], missing: Iterable[str]) -> Cells | None:
     """Words as numbers, if nearly all are; codes with leading zeros, such as 007, are names."""
-    if not words or (all(word.isdigit() for word in words) and any(_has_zeros(word) for word in words)):
+    has_zeros = any(len(word) > 1 and word[0] == "0" for word in words)
+    if not words or (has_zeros and all(word.isdigit() for word in words)):
         return None if words else Cells("number", np.full(len(codes), np.nan))
     counts = np.bincount(codes[codes >= 0], minlength=len(words))
-    for style in ("", ",", "grouped", "dotted", "unit"):
+    for style in _STYLES:
         numbers = [_number(word, style) for word in words]
         is_number = ~np.isnan(numbers)
         if _enough(is_number, counts, words) and not (style == "unit" and len(_units(words)) != 1):
-            return _from_words("number", codes, words, numbers, style)
+            return _from_words("number", codes, words, numbers, style, missing)
     return None
-
-
-def _has_zeros(word: str) -> bool:
-    return len(word) > 1 and word[0] == "0"
 
 
 def _enough(is_number: np.ndarray, counts: np.ndarray, words: Sequence[str]) -> bool:
@@ -267,6 +258,10 @@ def _number(word: str, style: str = "") -> float:
     if style == "unit":
         match = _QUANTITY.fullmatch(word)
         return np.nan if match is None or match["number"] == word else _number(match["number"], "unit")
+    if style == TIMES and (match := _TIME.fullmatch(word)) is not None:
+        hours, minutes, seconds, half = match.groups()
+        hours = int(hours) if half is None else int(hours) % 12 + 12 * (half in "pP")
+        return hours + int(minutes) / 60.0 + float(seconds or 0.0) / 3600.0
     return np.nan
 
 
@@ -276,22 +271,20 @@ def _units(words: Sequence[str]) -> set[tuple[str, str]]:
     return {(match["before"], (match["unit"] or "").strip()) for match in found if match is not None}
 
 
-def _from_words(kind: str, codes: np.ndarray, words: Sequence[str], numbers: Any, style: str) -> Cells:
+def _from_words(
+    kind: str, codes: np.ndarray, words: Sequence[str], numbers: Any, style: str, missing: Iterable[str] = ()
+) -> Cells:
+    """Cells whose words stand for these numbers; words that are none are odd ones."""
     values = np.array([*numbers, np.nan])
-    cells, odd_words = values[codes], np.isnan(values[:-1])
-    rows = np.flatnonzero((codes >= 0) & np.append(odd_words, False)[codes])
+    rows = np.flatnonzero((codes >= 0) & np.isnan(values)[codes])
+    cells = values[codes] if kind == "date" else _without_codes(values[codes], missing)
     return Cells(kind, cells, style=style, odd=[(int(i), words[codes[i]]) for i in rows])
-
-
-def _replace_numbers(found: Cells, missing: Iterable[str]) -> Cells:
-    if found.numbers is not None:
-        found.numbers[:] = _without_codes(found.numbers, missing)
-    return found
 
 
 def _without_codes(numbers: np.ndarray, missing: Iterable[str]) -> np.ndarray:
     """Numbers without the codes of missing ones; infinity is missing too."""
-    numbers = np.where(np.isinf(numbers), np.nan, numbers) if np.isinf(numbers).any() else numbers
+    if np.isinf(numbers).any():
+        numbers = np.where(np.isinf(numbers), np.nan, numbers)
     for code in missing:
         if _NUMBER.fullmatch(code.strip()):
             numbers = np.where(numbers == float(code), np.nan, numbers)
@@ -330,4 +323,4 @@ def _date(word: str, style: str) -> float:
     except ValueError:
         return np.nan
     found = found if found.tzinfo is not None else found.replace(tzinfo=UTC)
-    return found.timestamp() / _DAY
+    return found.timestamp() / 86_400.0

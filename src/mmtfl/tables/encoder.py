@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import re
 import warnings
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import asdict
 from typing import Any, ClassVar
 
 import narwhals as nw
@@ -14,84 +13,15 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from mmtfl.persistence.json_values import expect
-from mmtfl.tables.cells import LEVELS, Cells, as_levels, as_text, read_cells, read_like
+from mmtfl.tables.cells import Cells, as_levels, as_text, read_cells, read_like
+from mmtfl.tables.column_code import MISSING, OTHER, ColumnCode, notes_of_columns, notes_of_left_out
+from mmtfl.tables.identifiers import has_whole_numbers, says_id, why_left_out
 from mmtfl.tasks.frames import check_not_lazy, frame_backend, is_frame, make_frame, open_frame
 from mmtfl.wording import abbreviate, count, suggest
 
-MISSING, OTHER = "missing", "other"
 _INDICATED = 0.05  # share of missing numbers from which an indicator joins
-_IDENTIFIES = 0.9  # share of different texts from which a column names its rows
-_FEWEST_ROWS = 20  # with fewer, that values differ says nothing
 _FEW_LEVELS = 10  # of a small table: they are kept even if none has enough rows
-# what columns are called that name rows, people or places
-_ROWS = re.compile(r"row[ _.]?(names?|no|nr|num|number|id)?|index|obs|seq[ _.]?no|\.{3}1", re.I)
-_ID = re.compile(r"(^|[ _.-])([pu]?id|Id|P?ID|idno|IDNO|uuid|guid)$|(?<=[a-z])I[Dd]$|^(id|ID)[ _.]")
-_ID_OF = re.compile(
-    r"(pupil|child|kid|stud|student|sch|school|subj|subject|pat|patient|person|resp|respondent|case|record|hh"
-    r"|household|firm|family|user|customer|client|sample|participant)[ _.]?(id|no|nr)",
-    re.I,
-)
-_NAMES = re.compile(r"(first|last|given|family|middle|full|sur)[ _.]?name|e-?mail|phone|address", re.I)
 _FILLS = 100_000  # medians of tasks and columns that a model keeps
-
-
-@dataclass(frozen=True)
-class ColumnCode:
-    """How one column becomes features; plain values, so that a model file can hold it.
-
-    Attributes
-    ----------
-    name : str
-        The column.
-    kind : {"number", "date", "word", "truth"}
-        What it holds.
-    style : str
-        How its numbers or dates are written, see `Cells`.
-    first : float
-        Of dates: the first one, in days since 1970.
-    fill : float
-        Of numbers: their median.
-    fills : tuple of float or None, one per task
-        Of numbers: the medians of the tasks; None where a task has none.
-    indicated : bool
-        Of numbers: whether a feature says which are missing.
-    levels : tuple of str
-        Of words: the levels that have a feature.
-    reference : str
-        Of words: the level that has none.
-    """
-
-    name: str
-    kind: str = "number"
-    style: str = ""
-    first: float = 0.0
-    fill: float = 0.0
-    fills: tuple[float | None, ...] = ()
-    indicated: bool = False
-    levels: tuple[str, ...] = ()
-    reference: str = ""
-
-    @property
-    def features(self) -> list[str]:
-        """Names of the features."""
-        if self.kind in ("word", "truth"):
-            return [f"{self.name}={level}" for level in self.levels]
-        return [self.name, *([f"{self.name} is missing"] if self.indicated else [])]
-
-    @classmethod
-    def from_dict(cls, saved: dict[str, Any]) -> ColumnCode:
-        """Make the column from plain values; they are checked, because they may come from a file."""
-        return cls(
-            name=expect(saved["name"], str),
-            kind=expect(saved["kind"], "number", "date", "word", "truth"),
-            style=expect(saved["style"], str),
-            first=float(expect(saved["first"], int, float)),
-            fill=float(expect(saved["fill"], int, float)),
-            fills=tuple(expect(value, int, float, None) for value in expect(saved["fills"], list, tuple)),
-            indicated=expect(saved["indicated"], bool),
-            levels=tuple(expect(level, str) for level in expect(saved["levels"], list, tuple)),
-            reference=expect(saved["reference"], str),
-        )
 
 
 class TableEncoder(TransformerMixin, BaseEstimator):
@@ -100,10 +30,11 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     Numbers stay as they are. Missing ones are filled with the median of their task (of all rows where the
     task has none), and a feature ``age is missing`` joins where more than 5 % are missing. Words become one
     feature for each level but the reference; missing words are the level "missing", levels with fewer than
-    ten rows or beyond the 50 most frequent join as "other". Dates become days since the first one. Columns
-    with one value, those that name the rows (text, different in nearly every row; whole numbers that
-    are all different and fill their range, or are called ``rownames``), and names of people, are left out.
-    Whole numbers that are called identifiers, such as ``ward_id``, are levels. Notes say what was done.
+    ten rows or beyond the 50 most frequent join as "other". Dates become days since the first one, and times
+    such as 12:15 hours. Columns with one value, those that name the rows (text, different in nearly every
+    row; whole numbers that are all different and fill their range, or are called ``rownames``), and names of
+    people, are left out. Whole numbers that are called identifiers, such as ``ward_id``, are levels.
+    Notes say what was done.
 
     Parameters
     ----------
@@ -184,12 +115,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         least_rows: int = 10,
         most_levels: int = 50,
     ):
-        self.task_column, self.categories, self.keep, self.reference = (
-            task_column,
-            categories,
-            keep,
-            reference,
-        )
+        self.task_column, self.categories = task_column, categories
+        self.keep, self.reference = keep, reference
         self.missing, self.impute, self.absent_features = missing, impute, absent_features
         self.least_rows, self.most_levels = least_rows, most_levels
 
@@ -228,69 +155,40 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         X : frame or ndarray
             As `transform` gives it.
         """
-        read = self._learn(X, task)
-        return self._finish(X, self._encode(read, self._places(X, task), _n_rows(X)))
+        read, places = self._learn(X, task)
+        return self._finish(X, self._encode(read, places, _n_rows(X)))
 
-    def _learn(self, X: Any, task: Any) -> dict[str, Cells]:
-        """Learn the columns; returns them as they were read, those that are left out excepted."""
+    def _learn(self, X: Any, task: Any) -> tuple[dict[str, Cells], np.ndarray | None]:
+        """Learn the columns; returns those that are features as they were read, and the tasks of the rows."""
         self._check_parameters()
         columns = self._open(X, reset=True)
         if _n_rows(X) == 1:
             raise ValueError("The table has n_samples = 1: one row does not tell what a column holds.")
-        places, self.tasks_ = self._learn_tasks(X, task)
+        labels = self._labels(X, task)
+        self.tasks_: list[Any] = [] if labels is None else np.unique(labels).tolist()
+        places = self._places(labels)
         self.columns_in_ = list(columns)
         self.left_out_: dict[str, str] = {}
         self.codes_: tuple[ColumnCode, ...] = ()
-        notes, read = _Notes(), {}
+        read: dict[str, Cells] = {}
         codes = [as_text(code) for code in self.missing]
         for name, values in columns.items():
             cells = read_cells(values, codes, as_words=name in self.categories)
-            if name not in self.keep and _says_id(name) and _is_whole(cells):
+            if name not in self.keep and says_id(name) and has_whole_numbers(cells):
                 cells = as_levels(cells)
-            why = self._why_not(name, cells, places)
-            if why is not None:
-                self.left_out_[name] = why
-                continue
-            code = self._code(name, cells, places)
-            if not code.features:
-                self.left_out_[name] = f"no level has {self.least_rows} rows"
-                continue
-            notes.add(code, cells)
-            self.codes_, read[name] = (*self.codes_, code), cells
+            asked = {"is_asked_for": name in self.categories or name in self.keep}
+            why = why_left_out(name, cells, places, least_rows=self.least_rows, **asked)
+            code = self._code(name, cells, places) if why is None else None
+            if code is not None and code.features:
+                self.codes_, read[name] = (*self.codes_, code), cells
+            else:
+                self.left_out_[name] = why or f"no level has {self.least_rows} rows"
         self._check_features()
-        self.notes_ = notes.sentences(self.left_out_)
-        return read
-
-    def _learn_tasks(self, X: Any, task: Any) -> tuple[np.ndarray | None, list[Any]]:
-        labels = self._labels(X, task)
-        if labels is None:
-            return None, []
-        known, places = np.unique(labels, return_inverse=True)
-        return places, known.tolist()
-
-    def _why_not(self, name: str, cells: Cells, places: np.ndarray | None) -> str | None:
-        """Why a column is no feature; None if it is one."""
-        known = ~cells.missing
-        if not known.any():
-            return "no value at all"
-        values = (cells.numbers if cells.codes is None else cells.codes)[known]  # type: ignore[index]
-        n_known, n_different = len(values), len(np.unique(values))
-        if n_different == 1 and (known.all() or n_known < self.least_rows):
-            return "one value in all rows"
-        if name in self.categories or name in self.keep or n_known < _FEWEST_ROWS:
-            return None
-        if cells.kind == "word":
-            if n_different >= _IDENTIFIES * n_known:
-                what = "identifiers" if cells.style == LEVELS else "text"
-                return f"{what}, different in nearly every row"
-            if n_different > n_known / self.least_rows and (_NAMES.search(name) or _says_id(name)):
-                return "identifiers and names of people, few rows of each"
-            if known.all() and places is not None and _names_tasks(values, places):
-                return "it names the tasks once more"
-        is_whole = cells.kind == "number" and n_different == len(known) and not (values % 1.0).any()
-        if is_whole and (_counts_rows(name, values) or np.ptp(values) + 1.0 < 1.1 * n_known):
-            return "whole numbers, all different, that count the rows"
-        return None
+        for name in self.reference or {}:
+            if name not in self.columns_in_:
+                raise ValueError(f"reference: there is no column {name!r}{suggest(name, self.columns_in_)}")
+        self.notes_ = [*notes_of_left_out(self.left_out_), *notes_of_columns(self.codes_, read)]
+        return read, places
 
     def _code(self, name: str, cells: Cells, places: np.ndarray | None) -> ColumnCode:
         missing, numbers = cells.missing, cells.numbers
@@ -298,26 +196,22 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             missing &= ~_all_missing(missing, places)
         if numbers is None:
             return self._code_of_words(name, cells, int(missing.sum()))
-        if missing.any() and self.impute == "error":
-            raise ValueError(
-                f"Column {name!r} has {count(int(missing.sum()), 'missing cell')}, the first in row "
-                f"{missing.argmax() + 1}: fill them in, or use impute='median'."
-            )
+        self._check_missing(name, missing)
         if missing.any() and len(np.unique(numbers[~missing])) == 1:  # ticked or not
             return self._code_of_words(name, as_levels(cells), int(missing.sum()))
         first = float(np.nanmin(numbers)) if cells.kind == "date" else 0.0
         fills: tuple[float | None, ...] = ()
         if places is not None and (missing.any() or len(self.tasks_) * len(self.columns_in_) <= _FILLS):
             fills = _medians(numbers - first, places, len(self.tasks_))
-        return ColumnCode(
-            name,
-            cells.kind,
-            cells.style,
-            first,
-            float(np.nanmedian(numbers - first)),
-            fills,
-            indicated=bool(missing.mean() > _INDICATED),
-        )
+        fill, indicated = float(np.nanmedian(numbers - first)), bool(missing.mean() > _INDICATED)
+        return ColumnCode(name, cells.kind, cells.style, first, fill, fills, indicated)
+
+    def _check_missing(self, name: str, missing: np.ndarray) -> None:
+        if missing.any() and self.impute == "error":
+            raise ValueError(
+                f"Column {name!r} has {count(int(missing.sum()), 'missing cell')}, the first in row "
+                f"{missing.argmax() + 1}: fill them in, or use impute='median'."
+            )
 
     def _code_of_words(self, name: str, cells: Cells, n_missing: int) -> ColumnCode:
         """The levels that have a feature: those with enough rows, and "other" if several have too few."""
@@ -350,9 +244,6 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         if len(set(names)) < len(names):
             twice = next(name for name in names if names.count(name) > 1)
             raise ValueError(f"Two features would be called {twice!r}: rename a column.")
-        for name in self.reference or {}:
-            if name not in self.columns_in_:
-                raise ValueError(f"reference: there is no column {name!r}{suggest(name, self.columns_in_)}")
 
     def _check_parameters(self) -> None:
         for name, allowed in (("impute", ("median", "error")), ("absent_features", ("fill", "allow"))):
@@ -409,7 +300,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             for code in self.codes_
             if code.name in columns
         }
-        return self._finish(X, self._encode(read, self._places(X, task), _n_rows(X)))
+        places = self._places(self._labels(X, task))
+        return self._finish(X, self._encode(read, places, _n_rows(X)))
 
     def _encode(self, read: dict[str, Cells], places: np.ndarray | None, n_rows: int) -> np.ndarray:
         """The features of columns that were read, which are used up; others are zero."""
@@ -434,7 +326,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         missing, absent = cells.missing, None
         if self.absent_features == "allow" and missing.any():
             absent = _all_missing(missing, places)
-        if code.kind in ("word", "truth"):
+        if not code.is_number:
             place = {level: i for i, level in enumerate(code.levels)}
             elsewhere = place.get(OTHER, -1)
             new = [w for w in cells.words if w not in place and w != code.reference]
@@ -444,11 +336,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             gap = -1 if code.reference == MISSING else place.get(MISSING, elsewhere)
             out[:] = np.array([*spots, gap])[cells.codes][:, None] == np.arange(len(place))
         else:
-            if missing.any() and self.impute == "error":
-                raise ValueError(
-                    f"Column {code.name!r} has {count(int(missing.sum()), 'missing cell')}, the first in row "
-                    f"{missing.argmax() + 1}: fill them in, or use impute='median'."
-                )
+            self._check_missing(code.name, missing)
             by_task = np.array([code.fill if v is None else v for v in (*code.fills, None)], dtype=float)
             fill = code.fill if places is None or not code.fills else by_task[places]
             out[:, 0] = np.where(missing, fill, cells.numbers - code.first)
@@ -457,9 +345,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         if absent is not None:
             out[absent] = np.nan
 
-    def _places(self, X: Any, task: Any) -> np.ndarray | None:
+    def _places(self, labels: np.ndarray | None) -> np.ndarray | None:
         """The position of each row's task among those of the fit, -1 for others; None without labels."""
-        labels = self._labels(X, task)
         if labels is None:
             return None
         place = {label: i for i, label in enumerate(self.tasks_)}
@@ -467,7 +354,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
 
     def _labels(self, X: Any, task: Any) -> np.ndarray | None:
         if task is None and self.task_column is not None:
-            task = nw.from_native(X, eager_only=True).get_column(self.task_column).to_list()
+            task = self._task_values(X).to_list()
         if task is None:
             return None
         labels = np.asarray(task)
@@ -476,6 +363,9 @@ class TableEncoder(TransformerMixin, BaseEstimator):
                 f"task has shape {labels.shape}, but X has {_n_rows(X)} rows: one label per row."
             )
         return labels.astype(str) if labels.dtype.kind == "O" else labels
+
+    def _task_values(self, X: Any) -> Any:
+        return nw.from_native(X, eager_only=True).get_column(self.task_column)
 
     def _open(self, X: Any, *, reset: bool) -> dict[str, Any]:
         """The columns of X by name, without that of the tasks."""
@@ -506,14 +396,12 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             import pandas as pd
 
             frame = pd.DataFrame(out, columns=names, index=X.index, copy=False)
-            return (
-                frame if self.task_column is None else frame.assign(**{self.task_column: X[self.task_column]})
-            )
+            if self.task_column is not None:
+                frame[self.task_column] = X[self.task_column]
+            return frame
         columns: dict[str, Any] = {name: out[:, j] for j, name in enumerate(names)}
         if self.task_column is not None:
-            columns[self.task_column] = (
-                nw.from_native(X, eager_only=True).get_column(self.task_column).to_native()
-            )
+            columns[self.task_column] = self._task_values(X).to_native()
         return make_frame(columns, backend)
 
     # -- what came out ---------------------------------------------------------------------------------------
@@ -545,12 +433,19 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         return [code.features for code in self.codes_ if code.levels and len(code.features) > 1]
 
     @classmethod
-    def of_numbers(cls, names: Sequence[str]) -> TableEncoder:
-        """Make the encoder of a model whose features are columns of numbers, none of which may be missing."""
-        encoder = cls(impute="error")
-        encoder.codes_ = tuple(ColumnCode(name) for name in names)
-        encoder.columns_in_, encoder.tasks_, encoder.left_out_, encoder.notes_ = list(names), [], {}, []
-        encoder.n_features_in_ = len(names)
+    def of_columns(
+        cls, codes: Iterable[ColumnCode], *, tasks: Iterable[Any] = (), **parameters: Any
+    ) -> TableEncoder:
+        """Make an encoder of columns whose codes are known, with these parameters of the constructor."""
+        encoder = cls(**parameters)
+        encoder._check_parameters()
+        encoder.codes_, encoder.tasks_ = tuple(codes), list(tasks)
+        encoder.columns_in_ = [code.name for code in encoder.codes_]
+        encoder.left_out_, encoder.notes_ = {}, []
+        encoder.n_features_in_ = len(encoder.codes_) + (encoder.task_column is not None)
+        if any(len(code.fills) not in (0, len(encoder.tasks_)) for code in encoder.codes_):
+            raise ValueError("the encoder of the table has medians of unknown tasks")
+        encoder._check_features()
         return encoder
 
     def as_dict(self) -> dict[str, Any]:
@@ -573,19 +468,13 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         given = expect(saved["parameters"], dict)
         if set(given) - set(cls._get_param_names()):
             raise ValueError("the encoder of the table has unknown parameters")
-        encoder = cls(**given)
-        encoder._check_parameters()
-        encoder.codes_ = tuple(
-            ColumnCode.from_dict(expect(one, dict)) for one in expect(saved["columns"], list)
-        )
-        encoder.columns_in_ = [expect(name, str) for name in expect(saved["columns_in"], list)]
+        columns_in = [expect(name, str) for name in expect(saved["columns_in"], list)]
+        codes = [ColumnCode.from_dict(expect(one, dict)) for one in expect(saved["columns"], list)]
+        tasks = [expect(label, str, int) for label in expect(saved["tasks"], list)]
+        encoder = cls.of_columns(codes, tasks=tasks, **given)
+        encoder.columns_in_ = columns_in
+        encoder.n_features_in_ = len(columns_in) + (encoder.task_column is not None)
         encoder.left_out_ = {str(name): str(why) for name, why in expect(saved["left_out"], dict).items()}
-        encoder.tasks_ = [expect(label, str, int) for label in expect(saved["tasks"], list)]
-        encoder.n_features_in_ = len(encoder.columns_in_) + (encoder.task_column is not None)
-        encoder.notes_ = []
-        if any(len(code.fills) not in (0, len(encoder.tasks_)) for code in encoder.codes_):
-            raise ValueError("the encoder of the table has medians of unknown tasks")
-        encoder._check_features()
         return encoder
 
     def __sklearn_is_fitted__(self) -> bool:
@@ -599,12 +488,6 @@ class TableEncoder(TransformerMixin, BaseEstimator):
 
 def _n_rows(X: Any) -> int:
     return X.shape[0] if hasattr(X, "shape") else len(np.asarray(X))
-
-
-def _names_tasks(codes: np.ndarray, places: np.ndarray) -> bool:
-    """Whether a column of words is another name of the tasks: each has its own, and one only."""
-    pairs = len(np.unique(codes * (places.max() + 1) + places))
-    return pairs == len(np.unique(codes)) == len(np.unique(places))
 
 
 def _medians(numbers: np.ndarray, places: np.ndarray, n_tasks: int) -> tuple[float | None, ...]:
@@ -628,78 +511,3 @@ def _all_missing(missing: np.ndarray, places: np.ndarray | None) -> np.ndarray:
         return np.full(len(missing), missing.all())
     _, own = np.unique(places, return_inverse=True)
     return (np.bincount(own, ~missing) == 0)[own]
-
-
-def _says_id(name: str) -> bool:
-    """Whether a column names people or places, by its own name."""
-    return bool(_ID.search(name) or _ID_OF.fullmatch(name))
-
-
-def _is_whole(cells: Cells) -> bool:
-    """Whether a column has whole numbers, and enough of them."""
-    if cells.numbers is None or cells.kind != "number":
-        return False
-    values = cells.numbers[~cells.missing]
-    return len(values) >= _FEWEST_ROWS and not (values % 1.0).any()
-
-
-def _counts_rows(name: str, values: np.ndarray) -> bool:
-    """Whether a column numbers the rows, by its own name; an index may be a measurement, unless it rises."""
-    return bool(_ROWS.fullmatch(name)) and (
-        name.lower().startswith("row") or bool((np.diff(values) > 0).all())
-    )
-
-
-class _Notes:
-    """What was done with the columns, collected into a sentence for each kind."""
-
-    def __init__(self) -> None:
-        self.found: dict[str, list[str]] = {}
-
-    def add(self, code: ColumnCode, cells: Cells) -> None:
-        """Note what was done with a column."""
-        n_missing = int(cells.missing.sum()) - len(cells.odd)
-        if cells.odd:
-            row, text = cells.odd[0]
-            more = f" and {len(cells.odd) - 1} more" if len(cells.odd) > 1 else ""
-            self._say(
-                "Cells that are no numbers count as missing", f"{code.name!r} {text!r} in row {row + 1}{more}"
-            )
-        if n_missing > 0:
-            is_number = code.kind in ("number", "date")
-            what = (
-                "Missing numbers are filled with the median"
-                if is_number
-                else "Missing words are the level 'missing'"
-            )
-            self._say(what, f"{code.name!r} ({count(n_missing, 'cell')})")
-        if code.style == LEVELS and _says_id(code.name):
-            self._say("Numbers that are called identifiers are levels", repr(code.name))
-        if OTHER in code.levels and code.kind == "word" and len(cells.words) > len(code.levels) + 1:
-            n_joined = len(cells.words) - len(code.levels)
-            self._say("Rare levels join as 'other'", f"{code.name!r} ({n_joined} of {len(cells.words)})")
-        if code.kind == "date":
-            day = np.datetime64(int(np.floor(code.first)), "D")
-            self._say("Dates are days since the first one", f"{code.name!r} since {day}")
-        elif cells.numbers is not None and cells.style:
-            ways = {",": "a decimal comma", "unit": "a sign or unit"}
-            self._say(
-                f"Numbers written with {ways.get(cells.style, 'marks between thousands')}", repr(code.name)
-            )
-
-    def _say(self, what: str, about: str) -> None:
-        self.found.setdefault(what, []).append(about)
-
-    def sentences(self, left_out: dict[str, str]) -> list[str]:
-        """The sentences, what is left out first."""
-        by_reason: dict[str, list[str]] = {}
-        for name, why in left_out.items():
-            by_reason.setdefault(why, []).append(name)
-        parts = [f"{abbreviate(names)} ({why})" for why, names in by_reason.items()]
-        first = [f"Left out: {', '.join(parts)}."] if parts else []
-        return first + [f"{what}: {_some(found)}." for what, found in self.found.items()]
-
-
-def _some(found: list[str]) -> str:
-    more = f" and {count(len(found) - 6, 'other column')}" if len(found) > 6 else ""
-    return ", ".join(found[:6]) + more

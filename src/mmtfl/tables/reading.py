@@ -186,7 +186,7 @@ class TableFile:
         frame, padded = tidy(self._values(set(text)), text, self.missing)
         self.notes = [*self._found_out(), *self._renamed()]
         if padded:
-            self.notes.append(f"spaces around text are left out: {abbreviate(list(padded))}")
+            self.notes.append(f"spaces around text are left out: {abbreviate(padded)}")
         empty = frame.isna().all(axis=1)
         if empty.any():
             self._is_empty = empty.to_numpy()
@@ -447,51 +447,37 @@ def release_unused() -> None:
         getattr(ctypes.CDLL(None), "malloc_trim", int)(0)  # of glibc alone; not every C library has it
 
 
-def tidy(frame: Any, text: Iterable[str] = (), missing: Sequence[str] = ()) -> tuple[Any, dict[str, int]]:
-    """Strip the spaces around text, make codes of missing cells missing; counts of stripped cells by column.
+def tidy(frame: Any, text: Iterable[str] = (), missing: Sequence[str] = ()) -> tuple[Any, list[str]]:
+    """Strip the spaces around text, make codes of missing cells missing; the columns that had spaces.
 
     A column of numbers that was text only because of such cells becomes numbers, unless `text` names it.
     """
     from mmtfl.tables.cells import CODES
 
     pandas, kinds = require("pandas", "frames"), require("pandas.api.types", "frames")
-    out, padded, gaps = frame.copy(deep=False), {}, {*CODES, *missing}
-    numbers_missing = [float(code) for code in missing if _is_number(code)]
+    out, padded = frame.copy(deep=False), []
+    codes = pandas.to_numeric(pandas.Series(list(missing), dtype=object), errors="coerce").dropna()
     for name in frame.columns:
         column = frame[name]
-        if numbers_missing and kinds.is_numeric_dtype(column.dtype) and not kinds.is_bool_dtype(column.dtype):
-            hit = column.isin(numbers_missing)
+        if kinds.is_numeric_dtype(column.dtype) and not kinds.is_bool_dtype(column.dtype):
+            hit = column.isin(codes)
             out[name] = column.mask(hit) if hit.any() else column
-            continue
-        if isinstance(column.dtype, pandas.CategoricalDtype) or kinds.infer_dtype(column) != "string":
-            continue
-        codes, found = pandas.factorize(column)
-        has_plus = any(value.strip() == "+" for value in found)
-        words = [_word(value, gaps - {"-", "--"} if has_plus else gaps) for value in found]
-        spaced = [i for i, word in enumerate(words) if word is not None and word != found[i]]
-        if not spaced and None not in words:
-            continue
-        values = pandas.Series([*words, None], dtype=object).iloc[codes].set_axis(column.index)
-        if name not in text:
-            numbers = pandas.to_numeric(values, errors="coerce")
-            values = numbers if numbers.isna().equals(values.isna()) else values
-        out[name] = values
-        if spaced and out[name].dtype == object:
-            padded[name] = int(pandas.Series(codes).isin(spaced).sum())
+        elif not isinstance(column.dtype, pandas.CategoricalDtype) and kinds.infer_dtype(column) == "string":
+            words = column.str.strip()
+            has_spaces = (words != column) & column.notna()
+            # beside + a minus is a level
+            gaps = {*CODES, *missing} - ({"-", "--"} if (words == "+").any() else set())
+            lacks = words.isin(gaps)
+            if not (has_spaces | lacks).any():
+                continue
+            values = words.mask(lacks, None)
+            numbers = values if name in text else pandas.to_numeric(values, errors="coerce")
+            if numbers.isna().equals(values.isna()):
+                values = numbers
+            out[name] = values
+            if (has_spaces & ~lacks).any() and not kinds.is_numeric_dtype(values.dtype):
+                padded.append(name)
     return out, padded
-
-
-def _word(value: str, gaps: set[str]) -> str | None:
-    word = value.strip()
-    return None if word in gaps else word
-
-
-def _is_number(code: str) -> bool:
-    try:
-        float(code)
-    except ValueError:
-        return False
-    return True
 
 
 def _distinct(header: Sequence[str]) -> list[str]:

@@ -25,6 +25,7 @@ from mmtfl.tables.special_columns import (
 from mmtfl.wording import abbreviate, count, suggest
 
 _NAMED = ("task_column", "weight_column", "group_column", "time_column", "offset_column", "exposure_column")
+_ANY_TARGET = "any target"
 
 
 @dataclass(frozen=True)
@@ -88,7 +89,7 @@ class TableRecipe:
         offset: str | None = None,
         exposure: str | None = None,
     ) -> TableRecipe:
-        """Find out what the named columns of a table hold.
+        """Find out what the named columns of a table hold, in the rows that have all that is needed.
 
         Parameters
         ----------
@@ -109,16 +110,6 @@ class TableRecipe:
         recipe : TableRecipe
             The recipe.
         """
-        return cls.of_labelled(
-            frame, task=task, target=target, classify=classify, weights=weights, group=group, time=time,
-            offset=offset, exposure=exposure, drop=False,
-        )[2]  # fmt: skip
-
-    @classmethod
-    def of_labelled(
-        cls, frame: Any, *, task, target, classify, weights, group, time, offset, exposure, drop: bool = True
-    ) -> tuple[Any, str | None, TableRecipe]:
-        """Give the rows that have all that is needed, a note on the others, and the recipe; as `learn`."""
         targets = (target,) if isinstance(target, str) else tuple(target)
         if task is not None and len(targets) > 1:
             raise TableError(
@@ -130,14 +121,14 @@ class TableRecipe:
         twice = [name for name in recipe.special if recipe.special.count(name) > 1]
         if twice:
             raise TableError(f"Column {twice[0]!r} is used twice, as task, target or weight: pick one.")
-        frame, note = recipe.labelled(frame) if drop else (frame, None)
+        frame, _ = recipe.labelled(frame)
         classes, guess = learn_classes([frame[name] for name in targets], classify)
         notes = [] if guess is None else [guess]
         for name in targets:
             if frame[name].nunique() == 1:
                 notes.append(f"target {name!r} has one value in all rows: there is nothing to predict")
         kind = None if task is None else label_kind(frame[task])
-        return frame, note, replace(recipe, task_kind=kind, classes=classes, notes=tuple(notes))
+        return replace(recipe, task_kind=kind, classes=classes, notes=tuple(notes))
 
     @property
     def special(self) -> list[str]:
@@ -172,11 +163,8 @@ class TableRecipe:
                 f"Column {both[0]!r} is used twice, as task, target, weight or feature: pick one."
             )
         out = {*self.special, *drop}
-        found = [
-            name
-            for name in names
-            if name not in out and (name in chosen if chosen is not None else not unnamed(name))
-        ]
+        wanted = [name for name in names if not unnamed(name)] if chosen is None else chosen
+        found = [name for name in names if name in wanted and name not in out]
         if not found:
             raise TableError(f"No column is left to predict from: the table has {abbreviate(names)}.")
         return found
@@ -188,24 +176,17 @@ class TableRecipe:
 
         Of several targets, one is enough.
         """
-        named = [name for name in self.special if name in frame.columns]
-        single = [name for name in named if name not in self.target_columns or len(self.target_columns) == 1]
-        kept = np.ones(len(frame), dtype=bool)
-        lacking: dict[str, int] = {}
-        for name in single:
-            has = observed(frame[name])
-            if not has.all():
-                lacking[name] = int((~has).sum())
-            kept &= has
+        has = {name: observed(frame[name]) for name in self.special if name in frame.columns}
         if len(self.target_columns) > 1:
-            kept &= np.any([observed(frame[name]) for name in self.target_columns], axis=0)
+            has[_ANY_TARGET] = np.any([has.pop(name) for name in self.target_columns if name in has], axis=0)
+        kept = np.logical_and.reduce(list(has.values()))
         if not kept.any():
-            raise TableError(
-                f"No row has a value in every one of {abbreviate(single)}: nothing is left to fit."
-            )
+            named = abbreviate([name for name in has if name != _ANY_TARGET])
+            raise TableError(f"No row has a value in every one of {named}: nothing is left to fit.")
         if kept.all():
             return frame, None
-        why = ", ".join(f"{name!r}" for name in lacking) or "any target"
+        lacking = [name for name, own in has.items() if not own.all()]
+        why = ", ".join(name if name == _ANY_TARGET else repr(name) for name in lacking)
         note = f"{count(int((~kept).sum()), 'row')} without {why} left out"
         return frame[kept].reset_index(drop=True), note
 

@@ -17,14 +17,14 @@ _WHOLE = re.compile(r"-?[1-9]\d{0,17}|0")  # an integer as Python prints it: 7, 
 Class = str | int | float | bool
 
 
-def cells_of(column: Any, *, as_words: bool = False) -> Cells:
-    """The cells of a column of a pandas frame."""
-    return read_cells(nw.from_native(column, series_only=True), as_words=as_words)
+def cells_of(column: Any, missing: Sequence[str] = (), *, as_words: bool = False) -> Cells:
+    """The cells of a column of a frame."""
+    return read_cells(nw.from_native(column, series_only=True), missing, as_words=as_words)
 
 
-def numbers_of(column: Any, what: str) -> np.ndarray:
+def numbers_of(column: Any, what: str, missing: Sequence[str] = ()) -> np.ndarray:
     """A column as numbers, NaN where a cell is missing or no number."""
-    cells = cells_of(column)
+    cells = cells_of(column, missing)
     if cells.kind == "truth":
         return class_codes(column, (False, True))
     if cells.kind != "number":
@@ -45,9 +45,9 @@ def none_missing(numbers: np.ndarray, what: str, name: str) -> np.ndarray:
     return numbers
 
 
-def observed(column: Any) -> np.ndarray:
+def observed(column: Any, missing: Sequence[str] = ()) -> np.ndarray:
     """Which cells of a column have a value."""
-    return ~cells_of(column).missing
+    return ~cells_of(column, missing).missing
 
 
 # -- targets -------------------------------------------------------------------------------------------------
@@ -171,8 +171,8 @@ def read_labels(column: Any, kind: str, *, what: str = "Task column") -> np.ndar
     wrong = [i for i, word in enumerate(words) if not _WHOLE.fullmatch(word)]
     if wrong:
         raise TableError(
-            f"Task column {column.name!r} is {words[wrong[0]]!r} in data row {wrong[0] + 1}, but the model "
-            "knows its tasks by whole numbers: correct the label."
+            f"Task column {column.name!r} is {words[wrong[0]]!r} in data row {wrong[0] + 1}, but tasks are "
+            "known by whole numbers: correct the label."
         )
     return words.astype(np.int64)
 

@@ -56,7 +56,7 @@ def describe(summary: SiteSummary) -> list[str]:
 def _columns_in_words(agreed: Agreement) -> list[str]:
     said = []
     for code in agreed.columns:
-        if code.kind in ("word", "truth"):
+        if not code.is_number:
             said.append(f"{code.name}: shares of {', '.join(code.levels)} (the rest: {code.reference})")
         else:
             unit = f" in {agreed.units[code.name]}" if code.name in agreed.units else ""
@@ -75,7 +75,7 @@ def _smallest(summary: SiteSummary) -> tuple[int, str]:
     for code in agreed.columns:
         own = slice(done, done + len(code.features))
         done = own.stop
-        if code.kind not in ("word", "truth"):
+        if code.is_number:
             continue
         counts = np.rint(mean[..., own] * summary.n_rows[..., None]).astype(int)
         counts = np.concatenate([counts, (summary.n_rows - counts.sum(axis=-1))[..., None]], axis=-1)

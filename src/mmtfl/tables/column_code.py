@@ -1,0 +1,141 @@
+"""How a column of a raw table becomes features, and the sentences that say what was done with the columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from mmtfl.persistence.json_values import expect
+from mmtfl.tables.cells import LEVELS, TIMES, Cells
+from mmtfl.tables.identifiers import says_id
+from mmtfl.wording import abbreviate, count
+
+MISSING, OTHER = "missing", "other"  # levels of words
+
+
+@dataclass(frozen=True)
+class ColumnCode:
+    """How one column becomes features; plain values, so that a model file can hold it.
+
+    Attributes
+    ----------
+    name : str
+        The column.
+    kind : {"number", "date", "word", "truth"}
+        What it holds.
+    style : str
+        How its numbers or dates are written, see `Cells`.
+    first : float
+        Of dates: the first one, in days since 1970.
+    fill : float
+        Of numbers: their median.
+    fills : tuple of float or None, one per task
+        Of numbers: the medians of the tasks; None where a task has none.
+    indicated : bool
+        Of numbers: whether a feature says which are missing.
+    levels : tuple of str
+        Of words: the levels that have a feature.
+    reference : str
+        Of words: the level that has none.
+    """
+
+    name: str
+    kind: str = "number"
+    style: str = ""
+    first: float = 0.0
+    fill: float = 0.0
+    fills: tuple[float | None, ...] = ()
+    indicated: bool = False
+    levels: tuple[str, ...] = ()
+    reference: str = ""
+
+    @property
+    def is_number(self) -> bool:
+        """Whether the column is a number, or a date, and not levels."""
+        return self.kind in ("number", "date")
+
+    @property
+    def features(self) -> list[str]:
+        """Names of the features."""
+        if self.is_number:
+            return [self.name, *([f"{self.name} is missing"] if self.indicated else [])]
+        return [f"{self.name}={level}" for level in self.levels]
+
+    @classmethod
+    def from_dict(cls, saved: dict[str, Any]) -> ColumnCode:
+        """Make the column from plain values; they are checked, because they may come from a file."""
+        return cls(
+            name=expect(saved["name"], str),
+            kind=expect(saved["kind"], "number", "date", "word", "truth"),
+            style=expect(saved["style"], str),
+            first=float(expect(saved["first"], int, float)),
+            fill=float(expect(saved["fill"], int, float)),
+            fills=tuple(expect(value, int, float, None) for value in expect(saved["fills"], list, tuple)),
+            indicated=expect(saved["indicated"], bool),
+            levels=tuple(expect(level, str) for level in expect(saved["levels"], list, tuple)),
+            reference=expect(saved["reference"], str),
+        )
+
+
+# -- notes ---------------------------------------------------------------------------------------------------
+
+
+def notes_of_left_out(left_out: Mapping[str, str]) -> list[str]:
+    """A sentence on the columns that are left out, by the reason for each.
+
+    Examples
+    --------
+    >>> from mmtfl.tables.column_code import notes_of_left_out
+    >>> notes_of_left_out({"country": "one value in all rows", "year": "one value in all rows"})
+    ["Left out: 'country', 'year' (one value in all rows)."]
+    """
+    by_reason = _joined((why, name) for name, why in left_out.items())
+    parts = [f"{abbreviate(names)} ({why})" for why, names in by_reason.items()]
+    return [f"Left out: {', '.join(parts)}."] if parts else []
+
+
+def notes_of_columns(codes: Iterable[ColumnCode], cells: Mapping[str, Cells]) -> list[str]:
+    """A sentence for each kind of thing that was done with the columns."""
+    found = _joined(pair for code in codes for pair in _notes_of(code, cells[code.name]))
+    return [f"{what}: {_few(columns)}." for what, columns in found.items()]
+
+
+def _notes_of(code: ColumnCode, cells: Cells) -> Iterator[tuple[str, str]]:
+    """What was done with a column, and the column with a detail."""
+    name, n_missing = repr(code.name), int(cells.missing.sum()) - len(cells.odd)
+    if cells.odd:
+        row, text = cells.odd[0]
+        more = f" and {len(cells.odd) - 1} more" if len(cells.odd) > 1 else ""
+        yield "Cells that are no numbers count as missing", f"{name} {text!r} in row {row + 1}{more}"
+    if n_missing > 0:
+        filled = "numbers are filled with the median" if code.is_number else "words are the level 'missing'"
+        yield f"Missing {filled}", f"{name} ({count(n_missing, 'cell')})"
+    if code.style == LEVELS and says_id(code.name):
+        yield "Numbers that are called identifiers are levels", name
+    n_joined = len(cells.words) - len(code.levels)
+    if OTHER in code.levels and code.kind == "word" and n_joined > 1:
+        yield "Rare levels join as 'other'", f"{name} ({n_joined} of {len(cells.words)})"
+    if code.kind == "date":
+        day = np.datetime64(int(np.floor(code.first)), "D")
+        yield "Dates are days since the first one", f"{name} since {day}"
+    elif cells.style == TIMES:
+        yield "Times such as 12:15 are hours (12.25)", name
+    elif cells.numbers is not None and cells.style:
+        ways = {",": "a decimal comma", "unit": "a sign or unit"}
+        yield f"Numbers written with {ways.get(cells.style, 'marks between thousands')}", name
+
+
+def _joined(pairs: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
+    """The second entries by the first ones."""
+    found: dict[str, list[str]] = {}
+    for what, about in pairs:
+        found.setdefault(what, []).append(about)
+    return found
+
+
+def _few(found: list[str]) -> str:
+    more = f" and {count(len(found) - 6, 'other column')}" if len(found) > 6 else ""
+    return ", ".join(found[:6]) + more

@@ -10,7 +10,7 @@ from mmtfl.cli.compare import _sentence
 from mmtfl.cli.main import main
 from mmtfl.datasets.simulate import make_tasks
 from mmtfl.report import rivals
-from mmtfl.report.comparison import Comparison, _standings
+from mmtfl.report.evaluation import Comparison, ranking
 from mmtfl.report.judging import HeldOut
 
 CITY = ("city", "cities")
@@ -61,7 +61,7 @@ def test_it_names_the_winner_and_what_is_worse_and_progress_moves(table, tmp_pat
 def test_classes_counts_and_several_targets_with_categories(table, capsys, more):
     assert main(["compare", str(table), *more, "-q", "--json", *SHORT]) == 0
     found = json.loads(capsys.readouterr().out)
-    assert len(found["standings"]) == 8 and found["standings"][0]["outcome"] == "best"
+    assert len(found["standings"]) == 8 and found["standings"][0]["verdict"] == ""
     assert all(np.isfinite(standing["within"]) for standing in found["standings"])
 
 
@@ -87,8 +87,7 @@ def comparison(ratios, *, n_tasks=12, n_rows=20):
     }
     heldout = HeldOut("numbers", y, task, means, n_tasks)
     tasks = [{"judged": bool(one)} for one in heldout.counted]
-    ranks = _standings(heldout, {name: name for name in ratios}, dict.fromkeys(ratios, 1.0), one_unit=True)
-    return Comparison("numbers", ranks, heldout, tasks, 1, True)
+    return Comparison("numbers", ranking(heldout, {name: name for name in ratios}, one_unit=True), tasks, 1)
 
 
 def test_every_verdict_has_its_clause():

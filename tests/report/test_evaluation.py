@@ -22,7 +22,6 @@ from mmtfl.report.evaluation import evaluate
 from mmtfl.report.rows import Rows
 
 SIZE = {"n_tasks": 4, "n_samples": 30, "n_features": 8, "n_informative": 3, "noise": 0.5, "random_state": 0}
-PLAIN = {"groups": None, "in_time": False, "offset": None}
 
 
 def regression(**options):
@@ -56,7 +55,7 @@ def test_a_search_is_made_again_in_every_training_part():
     search = fit(MMTFLRegressorCV(pk=((2, 2), (2, 1)), alphas=8, cv=5, standardize=True), data)
     found = evaluate(search, data.X, data.y, data.task)
     assert found.strength == "tuned"
-    rows = Rows.read(search, data.X, data.y, data.task, **PLAIN)
+    rows = Rows.of_model(search, data.X, data.y, data.task)
     held_out = np.full(len(data.y), np.nan)
     for train, test in rows.folds():
         again = MMTFLRegressorCV(pk=search.pk, alphas=8, cv=rows.select(train).folds(), standardize=True)
@@ -141,7 +140,7 @@ def test_several_targets_of_one_row_are_held_out_together():
     Y = (X[:, :1] + 0.1 * rng.normal(size=(60, 3))) * [1.0, 100.0, 0.01]
     Y[::7, 1] = np.nan
     model = MMTFLRegressor(alpha=0.05, scale_targets=True).fit(X, Y)
-    rows = Rows.read(model, X, Y, None, **PLAIN)
+    rows = Rows.of_model(model, X, Y)
     assert len(rows.y) == np.isfinite(Y).sum()
     for train, test in rows.folds():
         assert not set(rows.source[train]) & set(rows.source[test])

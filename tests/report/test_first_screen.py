@@ -8,11 +8,10 @@ import pytest
 
 from mmtfl import MMTFLClassifier, MMTFLClassifierCV, MMTFLRegressor, MMTFLRegressorCV
 from mmtfl.inference.heldout_errors import reliability
-from mmtfl.report.effect_table import EffectPage, p_value
-from mmtfl.report.first_screen import first_answers
+from mmtfl.report.effect_table import EffectPage
 from mmtfl.report.html import render_report
 from mmtfl.report.pictures import calibration_picture
-from mmtfl.report.sentences import calibration, with_interval
+from mmtfl.report.sentences import calibration, first_answers, p_value, with_interval
 
 CITY = ("city", "cities")
 
@@ -22,8 +21,8 @@ def errors_of(*tasks, **more):
     return {"n_rows": n, "n_kept": n, "error": np.concatenate(tasks), **more}
 
 
-def answers(model=None, verdict=(), levels=()):
-    return dict(first_answers(model or SimpleNamespace(), list(verdict), list(levels), CITY))
+def answers(model=None, verdict=(), levels=""):
+    return dict(first_answers(model or SimpleNamespace(), list(verdict), levels, CITY))
 
 
 def test_what_is_not_known_is_said_with_the_remedy():
@@ -110,7 +109,7 @@ def test_classes_and_counts_are_read_as_ratios(rows, kind, ratio):
 def test_what_matters_is_said_in_the_sentences_of_the_effects(rows):
     X, y, task = rows
     model = MMTFLRegressor(alpha=0.01, effects=True).fit(X, y, task=task)
-    said = answers(model, ["Well."], ["Level."])
+    said = answers(model, ["Well."], "Level.")
     assert said["How well does it predict?"] == ["Well."]
     assert said["What matters?"][0].startswith("Holds in every task: x0 ")
     assert said["What matters?"][-1] == "Level."

@@ -72,15 +72,3 @@ def test_the_model_the_command_line_and_the_report_say_the_same(tmp_path, capsys
     in_report = line.replace("R^2", "R²").replace(" -", " −") + "."
     assert in_report in render_report(model)
     assert in_report in render_report(model, data=(data.X, data.y, data.task))
-
-
-def test_a_file_of_an_earlier_version_has_no_such_line(tmp_path, capsys):
-    data = make_tasks(3, 20, 4, n_informative=2, random_state=0)
-    model = MMTFLRegressorCV((2, 2), 4, 3).fit(data.X, data.y, task=data.task)
-    del model.heldout_scores_
-    model.save(tmp_path / "a.mmtfl")
-    assert main(["inspect", str(tmp_path / "a.mmtfl")]) == 0
-    shown = capsys.readouterr().out
-    assert f"Held-out score (minus half the mean squared error): {model.best_score_:.4g}, mean of 3" in shown
-    assert "R^2" not in shown
-    assert "In the search, the score on held-out rows was" in render_report(model)

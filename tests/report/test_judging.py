@@ -8,7 +8,7 @@ from sklearn.metrics import log_loss, mean_poisson_deviance, r2_score, roc_auc_s
 
 from mmtfl.report.evaluation import Evaluation
 from mmtfl.report.judging import HeldOut, row_losses
-from mmtfl.report.sentences import figures, standings, verdict
+from mmtfl.report.sentences import figures, verdict
 
 CITY = ("city", "cities")
 
@@ -164,8 +164,8 @@ def test_the_headline_is_about_the_best_rival():
         ": its squared error is 20 % larger in the typical city, and smaller in 0 of 12 (p < 0.001"
     )
     assert line.endswith("signed-rank test over cities).")
-    table = standings(found)
-    assert [row.who for row in table] == ["pooled", "own", "boosting", "separate"]
+    table = found.standings
+    assert [row.method for row in table] == ["pooled", "own", "boosting", "separate"]
     assert [row.verdict for row in table] == ["better", "", "worse", "worse"]
 
 

@@ -1,12 +1,21 @@
 """The rivals of the report, beside scikit-learn by hand."""
 
+import warnings
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 from scipy import sparse
 from sklearn.linear_model import RidgeCV
 
-from mmtfl.report.rivals import RIVALS, STRENGTHS, fit_quietly, fit_separate
+from mmtfl.report.rivals import RIVALS, STRENGTHS, fit_separate
+from mmtfl.report.rows import Rows
+
+
+def predictions(fit, X, y, task, kind):
+    rows = Rows.of_table(X, y, task, np.arange(5), kind=kind)
+    with warnings.catch_warnings(action="ignore"):
+        return fit(rows)(rows)
 
 
 @pytest.fixture(scope="module")
@@ -19,7 +28,7 @@ def table():
 
 def test_separate_models_are_ridge_of_each_task_with_its_own_strength(table):
     X, y, task = table
-    found = fit_quietly(RIVALS["separate"], X, y, task, "numbers")(X, task)
+    found = predictions(fit_separate, X, y, task, "numbers")
     for t in range(5):
         mine = task == t
         mean, spread = X[mine].mean(axis=0), X[mine].std(axis=0)
@@ -37,18 +46,20 @@ def test_every_rival_learns_levels_and_effects(table, who, kind):
         "classes": (z > 4.0).astype(float),
         "counts": rng.poisson(np.exp(0.4 * z)).astype(float),
     }[kind]
-    mean = fit_quietly(RIVALS[who], X, y, task, kind)(X, task)
+    mean = predictions(RIVALS[who].fit, X, y, task, kind)
     assert np.corrcoef(mean, y)[0, 1] > 0.8
     if kind != "numbers":
         assert (mean >= 0.0).all()
     if who != "boosting":
-        thin = fit_quietly(RIVALS[who], sparse.csr_matrix(X), y, task, kind)(sparse.csr_matrix(X), task)
+        thin = predictions(RIVALS[who].fit, sparse.csr_matrix(X), y, task, kind)
         assert np.corrcoef(thin, mean)[0, 1] > 0.99
 
 
 def test_tasks_that_are_too_small_or_of_one_class_have_their_mean():
     X, task = np.arange(14.0).reshape(-1, 1), np.repeat([0, 1], [10, 4])
     y = np.r_[np.arange(10.0), 5.0, 6.0, 7.0, 6.0]
-    assert_allclose(fit_separate(X, y, task, "numbers")(X, task)[10:], 6.0)
-    assert_allclose(fit_separate(X, np.zeros(14), task, "classes")(X, task)[:10], 0.5 / 11.0)
-    assert_allclose(fit_separate(X[:10], y[:10], task[:10], "numbers")(X, task)[10:], 4.5)  # never seen
+    assert_allclose(predictions(fit_separate, X, y, task, "numbers")[10:], 6.0)
+    assert_allclose(predictions(fit_separate, X, np.zeros(14), task, "classes")[:10], 0.5 / 11.0)
+    rows = Rows.of_table(X, y, task, np.arange(2), kind="numbers")
+    unseen = fit_separate(rows.select(np.arange(10)))(rows)[10:]
+    assert_allclose(unseen, 4.5)

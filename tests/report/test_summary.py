@@ -87,9 +87,8 @@ def test_features_are_counted_and_measured():
     by_position = {feature.position: feature for feature in summary.features}
     assert [feature.position for feature in summary.features[:3]] == [4, 0, 1]  # largest c first
     assert (by_position[0].kind, by_position[1].kind, by_position[4].kind) == ("shared", "partial", "single")
-    assert by_position[0].mean_coef == pytest.approx((1 + 1 - 1 + 5) / 4)
-    assert (by_position[0].min_coef, by_position[0].max_coef) == (-1.0, 5.0)
-    assert (by_position[1].mean_coef, by_position[1].min_coef) == (0.5, -2.0)
+    assert by_position[0].coef == pytest.approx(((1 + 1 - 1 + 5) / 4, -1.0, 5.0))
+    assert by_position[1].coef == (0.5, -2.0, 2.0)
     assert [by_position[j].used_by for j in (0, 1, 4, 2)] == [
         *("all 4 tasks", "3 of 4 tasks"),
         *("one task (0)", "no task"),
@@ -105,16 +104,16 @@ def test_both_scales_are_told_where_there_are_two():
     data = regression()
     X = data.X * np.linspace(1, 50, 8)
     plain_summary = describe(MMTFLRegressor(alpha=0.1).fit(X, data.y, task=data.task))
-    assert (plain_summary.scaled, plain_summary.scaled_in_fit) == (("features",), ())
+    assert plain_summary.scaled_in_fit == ()
     assert_allclose(plain_summary.scaled_coef, plain_summary.coef * X.std(axis=0))
     model = MMTFLRegressor(alpha=0.1, standardize=True, scale_targets=True).fit(X, data.y, task=data.task)
     summary = describe(model)
     spread = np.array([data.y[data.task == t].std() for t in model.tasks_])
-    assert summary.scaled == summary.scaled_in_fit == ("features", "targets")
+    assert summary.scaled_in_fit == ("features", "targets")
     assert_allclose(summary.scaled_coef, model.coef_ * X.std(axis=0) / spread[:, None])
-    for name, over_tasks in (("mean", np.mean), ("min", np.min), ("max", np.max)):
+    for i, over_tasks in enumerate((np.mean, np.min, np.max)):
         assert_allclose(
-            [getattr(feature, f"{name}_coef_per_sd") for feature in summary.features],
+            [feature.per_sd[i] for feature in summary.features],
             [over_tasks((model.coef_ * X.std(axis=0))[:, f.position]) for f in summary.features],
         )
 
@@ -163,13 +162,13 @@ def test_the_search_is_the_table_of_the_search():
     model = MODELS["search"]()
     search = describe(model).search
     table = model.cv_results_
-    assert [curve.label for curve in search.curves] == ["(2, 2)", "(2, log)"]
+    assert [curve.name for curve in search.curves] == ["(2, 2)", "(2, log)"]
     assert_allclose(np.concatenate([curve.mean for curve in search.curves]), table["mean_test_score"])
     folds = np.column_stack([table[f"split{i}_test_score"] for i in range(3)])
     errors = np.concatenate([curve.error for curve in search.curves])
     assert_allclose(errors, folds.std(axis=1, ddof=1) / np.sqrt(3))
     (chosen,) = [curve for curve in search.curves if curve.chosen is not None]
-    assert chosen.alphas[chosen.chosen] == model.alpha_
+    assert chosen.strength[chosen.chosen] == model.alpha_
     assert search.best_score == max(table["mean_test_score"])
 
 

@@ -16,7 +16,7 @@ from mmtfl.cli.training import Training, check_no_offset, library_words, read_tr
 from mmtfl.wording import count, markdown_table, plural, task_noun, with_article
 
 if TYPE_CHECKING:
-    from mmtfl.report.comparison import Comparison, Standing
+    from mmtfl.report.evaluation import Comparison, Standing
 
 _FILES = ("comparison.md", "results.csv", "results.json")
 
@@ -89,12 +89,12 @@ def compare(
         Folder for comparison.md, results.csv and results.json.
     """
     options.use_one_thread()
-    from mmtfl.report import comparison
+    from mmtfl.report import evaluation, rivals
 
-    known = comparison.FOR_NEW_TASKS if leave_task_out else comparison.METHODS
-    names = options.choose("methods", methods, known)
-    if methods is None and not leave_task_out:
-        names = list(comparison.USUAL)
+    scales: dict[str, Any] = {"standardize": standardize, "scale_targets": scale_targets, "folds": folds}
+    make_methods = rivals.methods_for_new_tasks if leave_task_out else rivals.methods_of_table
+    usual = list(rivals.USUAL) if methods is None and not leave_task_out else methods
+    names = options.choose("methods", usual, make_methods())
     options.check_counts(repeats=repeats, folds=folds, seed=seed, jobs=jobs)
     if not 0.0 < fraction < 1.0:
         raise BadInput(f"--fraction must lie between 0 and 1, got {fraction:g}.")
@@ -108,17 +108,14 @@ def compare(
         raise BadInput("--leave-task-out needs tasks with rows of their own: name their column with --task.")
     with library_words():
         rows = _rows(training, "poisson" if loss == "poisson" else "squared")
-        scales = {"standardize": standardize, "scale_targets": scale_targets, "folds": folds}
-        groups = training.encoder.groups_
-        if groups:
-            scales["feature_groups"] = groups
-        parts = comparison.splits(rows, repeats, fraction, seed, new_tasks=leave_task_out)
+        if training.encoder.groups_:
+            scales["feature_groups"] = training.encoder.groups_
+        parts = evaluation.splits(rows, repeats, fraction, seed, new_tasks=leave_task_out)
         _check_scored(rows, parts)
+        known = make_methods(**scales)
         chosen = {name: known[name] for name in names}
-        with _Bar(len(parts) * len(chosen), talk) as bar:
-            found = comparison.compare(
-                rows, parts, chosen, options=scales, jobs=jobs or _processors(), progress=bar.step
-            )
+        with talk.status("compare", lines=True) as told:
+            found = evaluation.compare(rows, parts, chosen, jobs=jobs or _processors(), progress=told)
     one = task_noun(training.recipe.task_column)
     noun = one, plural(one)
     if output is not None:
@@ -144,8 +141,12 @@ def _rows(training: Training, loss: str) -> Any:
         y = (y == training.recipe.classes[1]).astype(int)
     kind = "classes" if training.classify else "counts" if loss == "poisson" else "numbers"
     names = training.encoder.get_feature_names_out().tolist()
+    if training.task is None:
+        tasks, task = np.arange(y.shape[1]), None
+    else:
+        tasks, task = np.unique(training.task, return_inverse=True)
     structure: dict[str, Any] = {"groups": training.groups, "in_time": training.in_time}
-    rows = Rows.of_table(X, y, training.task, names=names, kind=kind, **structure)
+    rows = Rows.of_table(X, y, task, tasks, kind=kind, names=names, **structure)
     if rows.task.max(initial=0) < 1:
         raise BadInput("compare needs at least two tasks, and the table has one: `mmtfl cv` tunes one model.")
     return rows
@@ -171,35 +172,6 @@ def _processors() -> int:
     return int(cpu_count(only_physical_cores=True))
 
 
-class _Bar:
-    """Progress on stderr: a bar where someone watches, else a line for each fit."""
-
-    def __init__(self, n_steps: int, talk: options.TalkOptions) -> None:
-        from rich.console import Console
-        from rich.progress import Progress, SpinnerColumn, TimeElapsedColumn
-
-        self.talk, self.n_steps, self.done = talk, n_steps, 0
-        console = Console(stderr=True)
-        self.watched = console.is_terminal and not talk.quiet
-        columns = SpinnerColumn(), *Progress.get_default_columns(), TimeElapsedColumn()
-        self.bar = Progress(*columns, console=console, transient=True, disable=not self.watched)
-        self.task = self.bar.add_task("fitting", total=n_steps)
-
-    def __enter__(self) -> _Bar:
-        self.bar.start()
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.bar.stop()
-
-    def step(self, name: str, seconds: float) -> None:
-        """One more fit is done."""
-        self.done += 1
-        self.bar.update(self.task, advance=1, description=name)
-        if not self.watched:
-            self.talk.say(f"[compare] {self.done} of {self.n_steps} fits, last: {name}, {seconds:.1f} s")
-
-
 # -- what came out -------------------------------------------------------------------------------------------
 
 
@@ -213,23 +185,12 @@ def _columns(found: Comparison, noun: tuple[str, str]) -> tuple[str, ...]:
 
 def _cells(found: Comparison, one: Standing) -> tuple[str, ...]:
     scores = ("-" if math.isnan(value) else f"{value:.3f}" for value in (one.overall, one.within))
-    beside = one.beside
+    beside, verdict = one.beside, one.verdict or "best"
     behind = "-" if beside is None else f"{100.0 * (1.0 / (1.0 + beside.change) - 1.0):+.1f} %"
     wins = "-" if beside is None else f"{beside.n_better}/{beside.n_tasks}"
-    return one.title, *scores, behind, wins, _VERDICTS[one.outcome], number(one.seconds)
+    return one.title, *scores, behind, wins, verdict, number(one.seconds)
 
 
-_VERDICTS = {  # of the best beside a method, said of the method
-    "best": "best",
-    "not judged": "not judged",
-    "better": "worse",
-    "slightly better": "slightly worse",
-    "about equally well": "about as good",
-    "the same": "the same",
-    "cannot be told apart": "cannot be told apart",
-    "slightly worse": "cannot be told apart",
-    "worse": "cannot be told apart",
-}
 _CLAUSES = {  # in the order in which they are said
     "cannot be told apart": "It cannot be told apart from {}",
     "the same": "The same as it: {}",
@@ -252,7 +213,7 @@ def _sentence(found: Comparison, noun: tuple[str, str]) -> str:
         by = f"{judged.n_units} rows, as six {noun[1]} are needed"
     groups: dict[str, list[str]] = {}
     for one in others:
-        groups.setdefault(_VERDICTS[one.outcome], []).append(one.title)
+        groups.setdefault(one.verdict, []).append(one.title)
     if set(groups) == {"worse"}:
         answer = f"{best.title} wins: every other method is worse by more than chance explains"
     else:

@@ -226,19 +226,17 @@ def _place(summary: Any, task: str) -> int:
 def _print_features(summary: Any, top: int) -> None:
     shown = [feature for feature in summary.features if feature.n_tasks][:top]
     used = summary.n_features - summary.counts["none"]
-    per_sd = summary.spread is not None
     has_common = any(feature.common is not None for feature in shown)
     common = ["common (scatter)"] if has_common else []
-    columns = ["feature", "used by", summary.size_name, *common, "same sign", "mean coef (range)"]
-    columns += ["per s.d. (range)"] if per_sd else []
+    columns = ["feature", "used by", summary.size_name, *common, "same sign"]
+    columns += ["mean coef (range)", "per s.d. (range)"]
     rows = []
     for f in shown:
-        sign = "-" if f.agreement is None else f"{f.agreement:.0%}"
-        ranges = [(f.mean_coef, f.min_coef, f.max_coef)]
-        ranges += [(f.mean_coef_per_sd, f.min_coef_per_sd, f.max_coef_per_sd)] if per_sd else []
-        texts = [f"{number(mean)} ({number(low)} to {number(high)})" for mean, low, high in ranges]
+        ranges = [
+            f"{number(mean)} ({number(low)} to {number(high)})" for mean, low, high in (f.coef, f.per_sd)
+        ]
         about = [f"{number(f.common)} ({number(f.scatter)})"] if has_common else []
-        rows.append([f.name, f.used_by, number(f.size), *about, sign, *texts])
+        rows.append([f.name, f.used_by, number(f.size), *about, f"{f.agreement:.0%}", *ranges])
     print_table(f"Features in use ({_of(len(shown), used)})", columns, rows, left=2)
     if summary.usage_notes:
         print_lines(*summary.usage_notes, "")
@@ -282,7 +280,7 @@ def _task_scores(summary: Any) -> dict[str, list[float | None]]:
 def _print_coefficients(summary: Any, place: int, top: int) -> None:
     one, found = summary.tasks[place], _coefficients(summary, place)
     used = [feature for feature in summary.features if summary.coef[place, feature.position]]
-    scales = {"coefficient": "coefficient"} | ({} if summary.spread is None else {"per_sd": "per s.d."})
+    scales = {"coefficient": "coefficient", "per_sd": "per s.d."}
     rows = [
         [feature.name, feature.used_by, *(number(values[name]) for name in scales)]
         for feature, values in zip(used[:top], found, strict=False)
@@ -299,17 +297,15 @@ def _coefficients(summary: Any, place: int | None) -> list[dict[str, Any]]:
         for feature in summary.features if place in (None, t) else ():
             value = summary.coef[t, feature.position]
             if value:
-                per_sd = None if summary.spread is None else value * summary.spread[feature.position]
-                scaled = None if summary.scaled_coef is None else summary.scaled_coef[t, feature.position]
+                per_sd = value * summary.spread[feature.position]
+                scaled = summary.scaled_coef[t, feature.position]
                 scales = {"coefficient": value, "per_sd": per_sd, "scaled": scaled}
                 found.append({"task": one.label, "feature": feature.name, **scales})
     return found
 
 
 def _closing(summary: Any, *, verbose: bool) -> list[str]:
-    lines = []
-    if summary.spread is not None:
-        lines.append("Per s.d.: per standard deviation of the feature over all rows.")
+    lines = ["Per s.d.: per standard deviation of the feature over all rows."]
     if summary.classes is not None:
         first, second = summary.classes
         lines.append(f"Positive coefficients speak for {second!r} against {first!r}.")

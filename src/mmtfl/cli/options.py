@@ -206,13 +206,13 @@ class TalkOptions:
             out.say(line)
 
     @contextmanager
-    def status(self, words: str) -> Iterator[Any]:
-        """A line on stderr that says what is being done, where someone watches; gives what changes it."""
+    def status(self, words: str, *, lines: bool = False) -> Iterator[Any]:
+        """A line on stderr that says what is being done, and what changes it; elsewhere lines, if asked."""
         from rich.console import Console
 
         console = Console(stderr=True)
         if self.quiet or not console.is_terminal:
-            yield None
+            yield (lambda now: self.say(f"[{words}] {now}")) if lines else None
             return
         with console.status(words) as line:
             yield lambda now: line.update(f"{words}: {now}")

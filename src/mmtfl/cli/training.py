@@ -419,8 +419,8 @@ def _how_well(summary: Any) -> list[str]:
     if search is None:
         return _in_the_fit(summary)
     headline = heldout_headline(search, summary.noun)
-    lines = [] if headline is None else [headline]
-    if headline is None or not search.score_name.startswith("minus "):  # a score that was asked for
+    lines = [headline]
+    if not search.score_name.startswith("minus "):  # a score that was asked for
         score = f"{number(search.best_score)}, mean of {search.n_folds} folds"
         lines.append(f"Held-out score ({search.score_name}): {score}")
     return lines

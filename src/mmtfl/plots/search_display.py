@@ -27,7 +27,7 @@ class Curve:
     strength : ndarray of shape (n_strengths,)
         Strengths, largest first.
     mean, error : ndarray of shape (n_strengths,)
-        Mean over folds, and its standard error (zero with one fold).
+        Mean over folds, and its standard error (NaN with one fold).
     chosen : int or None
         Position of the choice, if it is on this curve.
     """
@@ -46,7 +46,8 @@ class Curve:
     @property
     def one_se(self) -> int:
         """Position of the strongest penalty within one standard error of the best mean."""
-        return int(np.flatnonzero(self.mean >= self.mean[self.best] - self.error[self.best])[0])
+        reach = np.nan_to_num(self.error[self.best])
+        return int(np.flatnonzero(self.mean >= self.mean[self.best] - reach)[0])
 
 
 @dataclass(eq=False, repr=False)
@@ -178,7 +179,7 @@ class SearchDisplay(figures.Display):
     def _limits(self, named: list[Curve]) -> tuple[float, float]:
         """Limits around the best scores: an overfitted end of a path may fall a thousand times as far."""
         means = np.concatenate([curve.mean[np.isfinite(curve.mean)] for curve in named])
-        tops = [curve.mean[curve.best] + curve.error[curve.best] for curve in named]
+        tops = [curve.mean[curve.best] + np.nan_to_num(curve.error[curve.best]) for curve in named]
         best = float(means.max())
         depth = best - float(np.quantile(means, 0.2))
         low = max(best - 2.0 * depth, float(means.min()))
@@ -242,7 +243,7 @@ def _curves(
     n_known = np.count_nonzero(np.isfinite(folds), axis=1)
     both = np.isfinite(folds) & np.isfinite(mean)[:, None]
     apart = np.subtract(folds, mean[:, None], out=np.zeros(folds.shape), where=both)
-    variance = np.sum(apart**2, axis=1) / np.maximum(n_known - 1, 1)
+    variance = np.sum(apart**2, axis=1) / np.where(n_known > 1, n_known - 1, np.nan)
     error = np.sqrt(variance / np.maximum(n_known, 1))
     curves = []
     for value in dict.fromkeys(group.tolist()):

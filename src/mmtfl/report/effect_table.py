@@ -9,7 +9,8 @@ import numpy as np
 
 from mmtfl.inference.words import READING
 from mmtfl.plots.figures import columns_of
-from mmtfl.report.sentences import MISSING, Noun, few, number, with_interval
+from mmtfl.report.sentences import MISSING, few, number, p_value, with_interval
+from mmtfl.report.summary import Noun
 
 COVERAGE = 0.9
 MOST_NUMBERS = 40_000  # effects of single tasks that a page keeps for its forests
@@ -28,11 +29,14 @@ class EffectPage:
         "odds_ratio" or "rate_ratio", where effects are read as ratios.
     tasks : dict of str to dict of ndarray
         ``task_effects`` of the first features.
+    references : dict of str to str
+        The level that the levels of each column of words are compared with.
     """
 
     columns: dict[str, np.ndarray]
     ratio: str | None
     tasks: dict[str, dict[str, np.ndarray]]
+    references: dict[str, str]
 
     @classmethod
     def of(cls, model: Any) -> EffectPage | None:
@@ -43,9 +47,10 @@ class EffectPage:
         ratio = next((name for name in RATIOS if name in columns), None)
         most = max(MOST_NUMBERS // (4 * len(model.tasks_)), 1)
         known = columns["feature"][np.isfinite(columns["average"]) | (columns["n_tasks"] > 0)][:most]
-        return cls(
-            columns, ratio, {name: columns_of(model.task_effects(name, COVERAGE)) for name in known.tolist()}
-        )
+        tasks = {name: columns_of(model.task_effects(name, COVERAGE)) for name in known.tolist()}
+        codes = getattr(getattr(model, "encoder_", None), "codes_", ())
+        references = {code.name: code.reference for code in codes if code.kind == "word"}
+        return cls(columns, ratio, tasks, references)
 
     def __len__(self) -> int:
         return len(self.columns["feature"])
@@ -88,6 +93,12 @@ class EffectPage:
             return READING[self.ratio]
         what = target or "the target"
         return f"An effect is the change of {what} for each unit of the feature, the others held."
+
+    def compared_with(self) -> str:
+        """What levels are compared with; not of columns whose levels are of one task each."""
+        varies = set(self.columns["column"][self.columns["n_tasks"] > 1].tolist())
+        named = [f"{name} {level}" for name, level in self.references.items() if name in varies]
+        return f"Levels are compared with: {few(named)}." if named else ""
 
     # -- what the script draws -------------------------------------------------------------------------------
 
@@ -139,6 +150,8 @@ class EffectPage:
             (f"{noun[1].capitalize()} in which it varies", number(int(at["n_tasks"]))),
             ("p, and q over features", f"{p_value(float(at['p']))}, {p_value(float(at['q']))}"),
         ]
+        if at["column"] in self.references:
+            facts.append(("Compared with", self.references[at["column"]]))
         if at["column"] != at["feature"]:
             facts.append((f"All of {at['column']}, p", p_value(float(at["p_column"]))))
         return [*facts, *([("In a word", f"{at['word']}: {at['note']}")] if at["note"] else [])]
@@ -147,20 +160,6 @@ class EffectPage:
         if not np.isfinite([low, high]).all():
             return MISSING
         return f"{number(float(self.shown(low)), 2)} to {number(float(self.shown(high)), 2)}"
-
-
-def compared_with(model: Any) -> str:
-    """The level that the levels of each column of words are compared with; nothing without such columns."""
-    codes = getattr(getattr(model, "encoder_", None), "codes_", ())
-    named = [f"{code.name} {code.reference}" for code in codes if code.kind == "word"]
-    return f"Levels are compared with: {few(named, 12)}." if named else ""
-
-
-def p_value(p: float) -> str:
-    """A p-value with two digits."""
-    if np.isnan(p):
-        return MISSING
-    return "< 0.001" if p < 0.001 else f"{p:.2g}"
 
 
 def _percent(share: float) -> str:

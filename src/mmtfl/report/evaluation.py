@@ -1,19 +1,21 @@
-"""How well a model predicts held-out rows, beside the models that a reader would try instead.
+"""Methods fitted to the same parts of a table, and judged by the same held-out rows.
 
-Rows that a model was trained on flatter it. So the comparison is by cross-validation over the rows given: in
-every fold the model is fitted again, and so are its rivals. All of them choose their strength inside the
-training part; a strength that was given is kept.
+`evaluate` sets a fitted model beside its rivals, for the report; `compare` sets methods beside the best of
+them, for `mmtfl compare`. All of them choose their strengths inside the training parts.
 """
 
 from __future__ import annotations
 
+import math
+import time
 import warnings
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from numbers import Integral
 from typing import Any
 
 import numpy as np
+from joblib import Parallel, delayed
 from scipy import sparse
 from sklearn.base import clone
 
@@ -21,14 +23,212 @@ from mmtfl.estimators import single_task
 from mmtfl.estimators.cross_validated import Search
 from mmtfl.estimators.search import TaskSearch
 from mmtfl.estimators.two_strength_search import TwoStrengthCV
-from mmtfl.report.judging import HeldOut
-from mmtfl.report.rivals import RIVALS, fit_quietly
-from mmtfl.report.rows import N_FOLDS, Rows, kind_of_targets
+from mmtfl.model_selection.splitting import TaskKFold, TaskTimeSplit
+from mmtfl.report.judging import OF_THE_OTHER, HeldOut, Paired
+from mmtfl.report.rivals import RIVALS, Method, Predict
+from mmtfl.report.rows import Fold, Rows, kind_of_targets
 
 MOST_ENTRIES = 1_000_000  # of X that the models are refitted on: about a minute
 MOST_TUNED = 200_000  # of X that a search is made again on: about half a minute too
 MOST_TUNED_CLASSES = 80_000  # and of a classifier's, which takes longer
 N_STRENGTHS, N_PAIRS = 20, 6  # that such a search goes over
+TITLES = {"own": "This model", **{who: rival.title for who, rival in RIVALS.items()}}
+
+
+# -- any methods ---------------------------------------------------------------------------------------------
+
+
+def predict_held_out(
+    rows: Rows,
+    parts: Sequence[Fold],
+    methods: Mapping[str, Method],
+    *,
+    jobs: int = 1,
+    progress: Callable[[str], None] | None = None,
+) -> tuple[HeldOut, dict[str, float]]:
+    """Fit every method to every training part; its predictions of held-out rows, and its seconds for a fit.
+
+    Parameters
+    ----------
+    rows : Rows
+        The table.
+    parts : sequence of (train, test)
+        Row numbers.
+    methods : mapping of str to Method
+        By name.
+    jobs : int
+        Processes.
+    progress : callable, optional
+        Called with a few words after each fit.
+    """
+    cells = [(name, i) for i in range(len(parts)) for name in methods]
+    run = Parallel(n_jobs=jobs, return_as="generator_unordered", batch_size=1)
+    means = {name: [np.empty(0)] * len(parts) for name in methods}
+    seconds = dict.fromkeys(methods, 0.0)
+    found = run(
+        delayed(_fit_and_predict)(name, i, methods[name], *(rows.select(part) for part in parts[i]))
+        for name, i in cells
+    )
+    for n, (name, i, predicted, took) in enumerate(found, start=1):
+        means[name][i] = predicted
+        seconds[name] += took / len(parts)
+        if progress is not None:
+            progress(f"{n} of {len(cells)} fits, last: {methods[name].title}, {took:.1f} s")
+    tested = np.concatenate([test for _, test in parts])
+    order = np.argsort(tested, kind="stable")
+    split = np.repeat(np.arange(len(parts)), [len(test) for _, test in parts])
+    every = {name: np.concatenate(own)[order] for name, own in means.items()}
+    return rows.judged(every, tested[order], split[order]), seconds
+
+
+def _fit_and_predict(
+    name: str, i: int, method: Method, part: Rows, asked: Rows
+) -> tuple[str, int, np.ndarray, float]:
+    start = time.process_time()
+    # a held-out score does not see the last digits, and what is told of the data was told by the fit
+    with warnings.catch_warnings(action="ignore"):
+        found = method.fit(part)(asked)
+    return name, i, found, time.process_time() - start
+
+
+@dataclass(frozen=True)
+class Standing:
+    """What one method predicts, and how the method that all are compared with does beside it.
+
+    Attributes
+    ----------
+    method, title : str
+        Its name.
+    overall, within : float
+        Share of all differences, and of those within tasks, that it explains on held-out rows; for classes
+        the share of pairs that it ranks rightly.
+    within_error : float
+        Standard error of the latter for classes, else NaN.
+    beside : Paired or None
+        The reference beside this one; None for the reference, and where no task can be judged by.
+    verdict : str
+        Of this method beside the reference: "worse", "about as good" and so on; "" for the reference.
+    seconds : float
+        To tune and fit once.
+    """
+
+    method: str
+    title: str
+    overall: float
+    within: float
+    within_error: float
+    beside: Paired | None
+    verdict: str
+    seconds: float = math.nan
+
+
+def standings(
+    heldout: HeldOut,
+    titles: Mapping[str, str],
+    reference: str,
+    *,
+    one_unit: bool,
+    seconds: Mapping[str, float] | None = None,
+) -> list[Standing]:
+    """Methods beside the reference, the smallest error first."""
+    found = []
+    for who in sorted(titles, key=heldout.total):
+        beside = None if who == reference else heldout.beside(reference, who)
+        verdict = "" if who == reference else "not judged" if beside is None else OF_THE_OTHER[beside.outcome]
+        if heldout.kind == "classes":
+            scores = (heldout.concordance_overall(who), *heldout.concordance(who))
+        else:
+            overall = heldout.explained(who) if one_unit else math.nan
+            scores = overall, heldout.explained_within(who), math.nan
+        took = math.nan if seconds is None else seconds[who]
+        found.append(Standing(who, titles[who], *scores, beside, verdict, took))
+    return found
+
+
+# -- a table and methods -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """Standings of methods, the best first, and the held-out rows that they follow from."""
+
+    kind: str
+    standings: list[Standing]
+    tasks: list[dict[str, Any]]
+    n_splits: int
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values."""
+        return asdict(self)
+
+
+def splits(rows: Rows, repeats: int, fraction: float, seed: int, *, new_tasks: bool = False) -> list[Fold]:
+    """Parts to train and to test on: whole tasks, windows in time, or random rows of every task."""
+    if new_tasks:
+        part = np.random.default_rng(seed).permutation(int(rows.task.max()) + 1) % repeats
+        return [
+            (np.flatnonzero(part[rows.task] != i), np.flatnonzero(part[rows.task] == i))
+            for i in range(min(repeats, len(part)))
+        ]
+    stratify = rows.kind == "classes"
+    if rows.in_time:
+        return rows.split(TaskTimeSplit(repeats, first=fraction, stratify=stratify))
+    n_parts = max(2, round(1.0 / (1.0 - fraction))) if fraction >= 0.5 else max(2, round(1.0 / fraction))
+    found: list[Fold] = []
+    while len(found) < repeats:
+        found += rows.split(TaskKFold(n_parts, random_state=seed + len(found), stratify=stratify))
+    found = found if fraction >= 0.5 else [(test, train) for train, test in found]
+    return found[:repeats]
+
+
+def compare(
+    rows: Rows,
+    parts: Sequence[Fold],
+    methods: Mapping[str, Method],
+    *,
+    jobs: int = 1,
+    progress: Callable[[str], None] | None = None,
+) -> Comparison:
+    """Judge methods beside the best of them; see `predict_held_out`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mmtfl.datasets import make_tasks
+    >>> from mmtfl.report.evaluation import compare, splits
+    >>> from mmtfl.report.rivals import methods_of_table
+    >>> from mmtfl.report.rows import Rows
+    >>> data = make_tasks(4, 40, 10, n_informative=3, noise=0.5, random_state=0)
+    >>> rows = Rows.of_table(data.X, data.y, data.task, np.arange(4), kind="numbers")
+    >>> methods = {name: methods_of_table()[name] for name in ("mmtfl21", "pooled")}
+    >>> [standing.method for standing in compare(rows, splits(rows, 2, 0.5, 0), methods).standings]
+    ['mmtfl21', 'pooled']
+    """
+    heldout, seconds = predict_held_out(rows, parts, methods, jobs=jobs, progress=progress)
+    titles = {name: method.title for name, method in methods.items()}
+    ranked = ranking(heldout, titles, one_unit=not rows.has_several_targets, seconds=seconds)
+    scores = {who: heldout.score_by_task(who) for who in methods}
+    label = dict(zip(rows.task.tolist(), rows.labels.tolist(), strict=True))
+    tasks = [
+        {
+            "task": label.get(t, t),
+            "held_out": int(heldout.sizes[t]),
+            "judged": bool(heldout.counted[t]),
+            **{who: float(values[t]) for who, values in scores.items()},
+        }
+        for t in range(heldout.n_tasks)
+    ]
+    return Comparison(heldout.kind, ranked, tasks, len(parts))
+
+
+def ranking(heldout: HeldOut, titles: Mapping[str, str], **more: Any) -> list[Standing]:
+    """Standings beside the best method, which comes first."""
+    best = heldout.best(*titles)
+    found = standings(heldout, titles, best, **more)
+    return sorted(found, key=lambda one: one.method != best)
+
+
+# -- a fitted model and its rivals ---------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,6 +281,14 @@ class Evaluation:
         """The rival with the smallest error on held-out rows."""
         return self.heldout.best(*self.rivals) if self.heldout is not None and self.rivals else None
 
+    @property
+    def standings(self) -> list[Standing]:
+        """The model and its rivals beside it."""
+        if self.heldout is None:
+            return []
+        titles = {who: TITLES[who] for who in self.heldout.means}
+        return standings(self.heldout, titles, "own", one_unit=self.one_unit)
+
 
 def evaluate(
     model: Any,
@@ -117,7 +325,7 @@ def evaluate(
     offset : array-like of shape (n_rows,), optional
         As in ``fit``; rivals are then fitted to numbers only.
     progress : callable, optional
-        Called with a few words before each fit.
+        Called with a few words after each fit.
 
     Returns
     -------
@@ -139,7 +347,7 @@ def evaluate(
     """
     inner = model._fitted()
     kind = kind_of_targets(inner)
-    rows = Rows.read(inner, X, y, task, groups=groups, in_time=in_time, offset=offset)
+    rows = Rows.of_model(inner, X, y, task, groups=groups, in_time=in_time, offset=offset)
     found = Evaluation(
         kind,
         inner.tasks_.tolist(),
@@ -167,46 +375,26 @@ def evaluate(
     names = [who for who in RIVALS if who != "separate" or len(inner.tasks_) > 1]
     if offset is not None and kind != "numbers":
         names = []
-    if not names:
         found = replace(found, reason="Other models are not fitted where an offset or exposure is given.")
+    methods = {"own": again(model, tuned=found.strength == "tuned"), **{who: RIVALS[who] for who in names}}
     try:
-        heldout = _held_out(model, rows, found.strength, names, progress or (lambda words: None))
+        heldout = predict_held_out(rows, rows.folds(), methods, progress=progress)[0]
     except ValueError as error:  # too few rows, a class that is missing: the report goes on without
         words = f"The models could not be refitted on parts of these rows: {error}"
         return replace(found, reason=words)
     return replace(found, heldout=heldout)
 
 
-# -- models --------------------------------------------------------------------------------------------------
+def again(model: Any, *, tuned: bool) -> Method:
+    """The model itself as a method: searched again on other rows, or fitted at the strengths that it has."""
+    unfitted = _searched_again(model) if tuned else _with_settings_of(model._fitted())
 
+    def fit(part: Rows) -> Predict:
+        folds = {"cv": part.folds()} if tuned else {}
+        own = clone(unfitted).set_params(**folds).fit(part.design, part.y, task=part.labels, **part.known)
+        return lambda asked: asked.means(own)
 
-def _held_out(model: Any, rows: Rows, strength: str, names: list[str], progress: Any) -> HeldOut:
-    """Predictions of the model and of its rivals for rows that they were not fitted on."""
-    fold = np.full(len(rows.y), -1)
-    means = {who: np.full(len(rows.y), np.nan) for who in ("own", *names)}
-    unfitted = _searched_again(model) if strength == "tuned" else _with_settings_of(model._fitted())
-    for i, (train, test) in enumerate(rows.folds()):
-        part, asked, fold[test] = rows.select(train), rows.select(test), i
-        tuning = {"cv": part.folds()} if strength == "tuned" else {}
-        progress(f"part {i + 1} of {N_FOLDS}: this model")
-        # a held-out score does not see the last digits, and what is told of the data was told by the fit
-        with warnings.catch_warnings(action="ignore", category=UserWarning):
-            own = (
-                clone(unfitted).set_params(**tuning).fit(part.design, part.y, task=part.labels, **part.known)
-            )
-            means["own"][test] = asked.means(own)
-        for who in names:
-            progress(f"part {i + 1} of {N_FOLDS}: {RIVALS[who].title.lower()}")
-            means[who][test] = _rival_means(who, part, asked)
-    known = np.flatnonzero(fold >= 0)
-    return rows.select(known).judged({who: mean[known] for who, mean in means.items()}, fold[known])
-
-
-def _rival_means(who: str, part: Rows, asked: Rows) -> np.ndarray:
-    """What a rival, fitted to some rows, says of others; an offset of numbers is taken off and put back."""
-    before, after = (0.0 if rows.offset is None else rows.offset for rows in (part, asked))
-    predict = fit_quietly(RIVALS[who], part.X, part.value - before, part.task, str(part.kind))
-    return predict(asked.X, asked.task) + after
+    return Method(TITLES["own"], fit)
 
 
 def _searched_again(model: Any) -> Any:

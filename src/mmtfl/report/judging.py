@@ -30,6 +30,16 @@ BETTER, SLIGHTLY_BETTER, ABOUT_EQUAL, UNCLEAR, SAME, SLIGHTLY_WORSE, WORSE = (
     *("cannot be told apart", "the same", "slightly worse", "worse"),
 )
 
+OF_THE_OTHER = {  # the outcome for one model, said of the other
+    WORSE: "better",
+    BETTER: "worse",
+    SLIGHTLY_WORSE: "slightly better",
+    SLIGHTLY_BETTER: "slightly worse",
+    ABOUT_EQUAL: "about as good",
+    SAME: "the same",
+    UNCLEAR: "cannot be told apart",
+}
+
 
 def row_losses(kind: str, y: np.ndarray, mean: np.ndarray) -> np.ndarray:
     """Loss of each row under a predicted mean, of numbers, classes (0 and 1) or counts.
@@ -212,9 +222,17 @@ class HeldOut:
     # -- which is better ---------------------------------------------------------------------------------
 
     def best(self, *names: str) -> str:
-        """The model with the smallest error, over the tasks that count (over all, where none does)."""
-        kept = self.counted[self.task] if self.counted.any() else np.ones(len(self.y), dtype=bool)
-        return min(names, key=lambda who: float(self.losses[who][kept].sum()))
+        """The model with the smallest error, over the rows that the test is about."""
+        return min(names, key=self._deciding_loss)
+
+    def total(self, who: str) -> float:
+        """Sum of the losses of all rows."""
+        return float(self.losses[who].sum())
+
+    def _deciding_loss(self, who: str) -> float:
+        """Sum of the losses of the tasks that count; of all rows where these are too few for a test."""
+        kept = self.counted if self.counted.sum() >= FEWEST_TASKS else np.ones_like(self.counted)
+        return float(self.losses[who][kept[self.task]].sum())
 
     def beside(self, one: str, other: str) -> Paired | None:
         """Judge one model beside another; None where no task counts."""
@@ -225,16 +243,14 @@ class HeldOut:
         gains = np.log(second) - np.log(first)  # by how much each task is better off
         unit, tested = "task", gains
         if len(gains) < FEWEST_TASKS:
-            unit, tested, kept = "row", self._gains_of_rows(one, other), np.ones_like(kept)
+            unit, tested = "row", self._gains_of_rows(one, other)
         p_value, sign = signed_rank(tested)
-        total = math.log(max(self._total(other, kept), TINY)) - math.log(max(self._total(one, kept), TINY))
+        losses = (max(self._deciding_loss(who), TINY) for who in (other, one))
+        total = float(np.subtract(*np.log(list(losses))))
         outcome = self._outcome(gains, p_value, sign, total, by_tasks=unit == "task")
         n_better = int(np.count_nonzero(gains > ROUNDING))
         change = math.expm1(-float(np.median(gains)))
         return Paired(outcome, unit, len(tested), len(gains), n_better, change, p_value)
-
-    def _total(self, who: str, kept: np.ndarray) -> float:
-        return float(self.losses[who][kept[self.task]].sum())
 
     def _gains_of_rows(self, one: str, other: str) -> np.ndarray:
         """By how much each row is better off, averaged over the splits that held it out."""

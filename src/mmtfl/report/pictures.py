@@ -19,6 +19,7 @@ from mmtfl.plots.figures import columns_of
 from mmtfl.plots.search_display import above_last, search_curves
 
 WIDE = 6.4, 3.4  # inches
+MOST_CURVES = 12  # effects that are drawn
 STYLE = {
     "svg.fonttype": "none",  # text stays text, in the fonts of the reader
     "svg.hashsalt": "mmtfl",  # the same picture has the same bytes
@@ -81,8 +82,8 @@ class Curve:
     line: str
 
 
-def curve_pictures(model: Any, effects: Any, most: int) -> list[Curve]:
-    """The effects of features that are curves, in the order of the table of effects."""
+def curve_pictures(model: Any, effects: Any) -> list[Curve]:
+    """The first effects of features that are curves, in the order of the table of effects."""
     if getattr(model, "curves_", None) is None:
         return []
     kinds = zip(model._feature_names(), shapes(model)[0], strict=True)
@@ -90,7 +91,7 @@ def curve_pictures(model: Any, effects: Any, most: int) -> list[Curve]:
     if effects is not None:
         order = {str(name): i for i, name in enumerate(effects.columns["feature"])}
         curved.sort(key=lambda name: order.get(name, len(order)))
-    return [_curve(model, name) for name in curved[:most]]
+    return [_curve(model, name) for name in curved[:MOST_CURVES]]
 
 
 def _curve(model: Any, name: str) -> Curve:

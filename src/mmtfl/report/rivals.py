@@ -1,18 +1,18 @@
-"""The models that a reader would try instead: scikit-learn's, tuned as their own users tune them.
+"""The methods that are compared: this library's, and scikit-learn's tuned as their own users tune them.
 
-Each has rows, targets (0 and 1 for classes) and the position of each row's task, and gives a function from
-rows and tasks to predicted means.
+A method is fitted to rows, and gives a function from other rows to predicted means.
 """
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 from scipy import sparse
+from sklearn import config_context
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 from sklearn.linear_model import LassoCV, LogisticRegressionCV, PoissonRegressor, RidgeCV
 from sklearn.model_selection import GridSearchCV, StratifiedKFold
@@ -20,11 +20,23 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from threadpoolctl import threadpool_limits
 
-Predict = Callable[[Any, np.ndarray], np.ndarray]
+from mmtfl.estimators.search import MMTFLClassifierCV, MMTFLRegressorCV
+from mmtfl.estimators.two_strength_search import TwoStrengthCV
+from mmtfl.estimators.two_strengths import (
+    DirtyClassifier,
+    DirtyRegressor,
+    RobustClassifier,
+    RobustRegressor,
+)
+from mmtfl.report.rows import Rows
+
+Predict = Callable[[Rows], np.ndarray]
 
 FEWEST_ROWS = 5  # of a task with a model of its own; with fewer, or of a class, its mean serves
 N_FOLDS = 3
 STRENGTHS = np.logspace(-3, 5, 17)
+CLASS_STRENGTHS = np.logspace(-3, 1, 5)  # inverse ones
+MOST_NEWTON = 50  # columns up to which Newton steps take less time than gradients
 MOST_CATEGORIES = 255  # of scikit-learn's boosting
 MOST_DENSE = 10_000_000  # entries of indicator columns that are kept as an array
 MOST_TUNED = 300_000  # entries of X up to which boosting has a grid of its own
@@ -32,138 +44,202 @@ LEAVES, TREES = (4, 16), (50, 150)
 
 
 @dataclass(frozen=True)
-class Rival:
-    """A model to compare with: what it is called, and how it is fitted.
+class Method:
+    """A way to predict.
 
     Attributes
     ----------
     title : str
         In a table.
+    fit : callable
+        From rows to a function from rows to predicted means.
     words : str
         In a sentence, as a plural; ``{task}`` is what a task is called.
-    fit : callable
-        From X, y, task and the kind of targets to a function that predicts.
     """
 
     title: str
-    words: str
-    fit: Callable[[Any, np.ndarray, np.ndarray, str], Predict]
+    fit: Callable[[Rows], Predict]
+    words: str = ""
 
 
-def fit_separate(X: Any, y: np.ndarray, task: np.ndarray, kind: str, *, lasso: bool = False) -> Predict:
-    """One linear model for each task, each with its own strength.
+# -- scikit-learn's ------------------------------------------------------------------------------------------
 
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from mmtfl.report.rivals import fit_separate
-    >>> X, task = np.arange(20.0).reshape(-1, 1), np.repeat([0, 1], 10)
-    >>> predict = fit_separate(X, np.where(task, -X[:, 0], X[:, 0]), task, "numbers")
-    >>> predict(np.array([[5.0], [5.0]]), np.array([0, 1])).round(1).tolist()
-    [5.0, -5.0]
-    """
+
+def fit_separate(rows: Rows, *, lasso: bool = False) -> Predict:
+    """One linear model for each task, each with its own strength."""
+    X, y, task = _shuffled(rows)
     mean = float(y.mean())  # for a task without rows
-    models = {t: _fit_one(X[task == t], y[task == t], kind, lasso) for t in np.unique(task).tolist()}
+    models = {t: _fit_linear(X[task == t], y[task == t], rows.kind, lasso) for t in np.unique(task).tolist()}
 
-    def predict(X: Any, task: np.ndarray) -> np.ndarray:
-        out = np.empty(len(task))
-        for t in np.unique(task).tolist():
-            out[task == t] = models[t](X[task == t]) if t in models else mean
-        return out
+    def predict(asked: Rows) -> np.ndarray:
+        out = np.full(len(asked.task), mean)
+        for t in np.unique(asked.task).tolist():
+            if t in models:
+                out[asked.task == t] = models[t](asked.X[asked.task == t])
+        return out + asked.shift
 
     return predict
 
 
-def _fit_one(X: Any, y: np.ndarray, kind: str, lasso: bool) -> Callable[[Any], np.ndarray]:
-    """A tuned linear model of some rows; their mean where they are too few, or too much alike."""
-    rarer = min(np.sum(y > 0), np.sum(y <= 0)) if kind == "classes" else len(y)
-    if len(y) < FEWEST_ROWS or rarer < N_FOLDS or np.ptp(y) == 0:
-        mean = (y.sum() + 0.5) / (len(y) + 1.0) if kind == "classes" else float(y.mean())
-        return lambda X: np.full(X.shape[0], mean)
-    return _answer(_linear(X, kind, lasso).fit(X, y), kind)
-
-
-def _linear(X: Any, kind: str, lasso: bool) -> Any:
-    """Ridge or lasso, logistic or Poisson regression on standardised columns, with the strength by folds."""
-    model: Any = RidgeCV(STRENGTHS)
-    if kind == "classes":
-        how = {"l1_ratios": (1.0,), "solver": "liblinear"} if lasso else {"l1_ratios": (0.0,)}
-        folds = StratifiedKFold(N_FOLDS, shuffle=True, random_state=0)
-        model = LogisticRegressionCV(
-            Cs=7, cv=folds, scoring="neg_log_loss", max_iter=500, use_legacy_attributes=False, **how
-        )
-    elif kind == "counts":
-        grid = {"alpha": np.logspace(-4, 2, 7)}
-        model = GridSearchCV(
-            PoissonRegressor(max_iter=500), grid, cv=N_FOLDS, scoring="neg_mean_poisson_deviance"
-        )
-    elif lasso:
-        model = LassoCV(cv=N_FOLDS, alphas=50, max_iter=5000)
-    return make_pipeline(StandardScaler(with_mean=not sparse.issparse(X)), model)
-
-
-def _answer(model: Any, kind: str) -> Callable[[Any], np.ndarray]:
-    if kind == "classes":
-        return lambda X: model.predict_proba(X)[:, 1]
-    return model.predict
-
-
-def fit_pooled(X: Any, y: np.ndarray, task: np.ndarray, kind: str, *, lasso: bool = False) -> Predict:
+def fit_pooled(rows: Rows, *, with_task: bool = True) -> Predict:
     """One linear model for the rows of all tasks, with the task as a category."""
-    n_tasks = int(task.max()) + 1
+    X, y, task = _shuffled(rows)
+    n_tasks = int(task.max()) + 1 if with_task else 0
 
     def table(X: Any, task: np.ndarray) -> Any:
+        if not n_tasks:
+            return X
         if not sparse.issparse(X) and len(task) * n_tasks <= MOST_DENSE:
             return np.hstack([X, np.eye(n_tasks)[task]])
         own = sparse.csr_matrix((np.ones(len(task)), (np.arange(len(task)), task)), (len(task), n_tasks))
         return sparse.hstack([sparse.csr_matrix(X), own], format="csr")
 
-    answer = _fit_one(table(X, task), y, kind, lasso)
-    return lambda X, task: answer(table(X, task))
+    answer = _fit_linear(table(X, task), y, rows.kind)
+    return lambda asked: answer(table(asked.X, asked.task)) + asked.shift
 
 
-def fit_for_new_tasks(X: Any, y: np.ndarray, task: np.ndarray, kind: str) -> Predict:
-    """One linear model for the rows of all tasks, whatever the task."""
-    answer = _fit_one(X, y, kind, lasso=False)
-    return lambda X, task: answer(X)
-
-
-def fit_boosting(X: Any, y: np.ndarray, task: np.ndarray, kind: str, *, with_task: bool = True) -> Predict:
+def fit_boosting(rows: Rows, *, with_task: bool = True) -> Predict:
     """Gradient boosting with the task as a category; size and number of trees by folds."""
+    X, y, task = _shuffled(rows)
 
     def table(X: Any, task: np.ndarray) -> np.ndarray:
         dense = X.toarray() if sparse.issparse(X) else X
         return np.column_stack([dense, task]) if with_task else dense
 
-    categories = [X.shape[1]] if with_task and task.max() < MOST_CATEGORIES else None
-    options = {"categorical_features": categories, "random_state": 0}
-    scoring = {"numbers": "neg_mean_squared_error", "counts": "neg_mean_poisson_deviance"}
-    if kind == "classes":
-        model: Any = HistGradientBoostingClassifier(**options)
-    else:
-        loss = "squared_error" if kind == "numbers" else "poisson"
-        model = HistGradientBoostingRegressor(loss=loss, **options)
     if np.ptp(y) == 0:
-        return lambda X, task: np.full(X.shape[0], y[0], dtype=float)
+        return lambda asked: np.full(len(asked.task), y[0]) + asked.shift
+    options: dict[str, Any] = {"random_state": 0}
+    if with_task and task.max() < MOST_CATEGORIES:
+        options["categorical_features"] = [X.shape[1]]
+    model: Any = {
+        "numbers": HistGradientBoostingRegressor(**options),
+        "counts": HistGradientBoostingRegressor(loss="poisson", **options),
+        "classes": HistGradientBoostingClassifier(**options),
+    }[str(rows.kind)]
     is_small = X.shape[0] * X.shape[1] <= MOST_TUNED
     if is_small:
+        scoring = {"numbers": "neg_mean_squared_error", "counts": "neg_mean_poisson_deviance"}
         grid = {"max_leaf_nodes": LEAVES, "max_iter": TREES}
-        model = GridSearchCV(model, grid, cv=N_FOLDS, scoring=scoring.get(kind, "neg_log_loss"))
+        model = GridSearchCV(model, grid, cv=N_FOLDS, scoring=scoring.get(str(rows.kind), "neg_log_loss"))
     # many small trees: threads that wait for each other took twenty times as long as one
     with threadpool_limits(1 if is_small else None, user_api="openmp"):
-        answer = _answer(model.fit(table(X, task), y), kind)
-    return lambda X, task: answer(table(X, task))
+        answer = _answer(model.fit(table(X, task), y), rows.kind)
+    return lambda asked: answer(table(asked.X, asked.task)) + asked.shift
+
+
+def _shuffled(rows: Rows) -> tuple[Any, np.ndarray, np.ndarray]:
+    """X, targets and tasks in random order, as folds need them; the offset of numbers is taken off."""
+    order = np.random.default_rng(0).permutation(len(rows.value))
+    return rows.X[order], (rows.value - rows.shift)[order], rows.task[order]
+
+
+def _fit_linear(X: Any, y: np.ndarray, kind: str | None, lasso: bool = False) -> Callable[[Any], np.ndarray]:
+    """A tuned linear model of some rows; their mean where they are too few, or too much alike."""
+    rarer = min(np.sum(y > 0), np.sum(y <= 0)) if kind == "classes" else len(y)
+    if len(y) < FEWEST_ROWS or rarer < N_FOLDS or np.ptp(y) == 0:
+        mean = (y.sum() + 0.5) / (len(y) + 1.0) if kind == "classes" else float(y.mean())
+        return lambda X: np.full(X.shape[0], mean)
+    pipeline = make_pipeline(
+        StandardScaler(with_mean=not sparse.issparse(X)), _linear(X.shape[1], kind, lasso)
+    )
+    with config_context(assume_finite=True, skip_parameter_validation=True):
+        return _answer(pipeline.fit(X, y), kind)
+
+
+def _linear(n_features: int, kind: str | None, lasso: bool) -> Any:
+    """Ridge or lasso, logistic or Poisson regression with the strength by folds."""
+    if kind == "classes":
+        folds = StratifiedKFold(N_FOLDS, shuffle=True, random_state=0)
+        solver = "liblinear" if lasso else "newton-cholesky" if n_features <= MOST_NEWTON else "lbfgs"
+        return LogisticRegressionCV(
+            Cs=CLASS_STRENGTHS,
+            l1_ratios=(float(lasso),),
+            solver=solver,
+            cv=folds,
+            scoring=_log_likelihood,
+            max_iter=500,
+            use_legacy_attributes=False,
+        )
+    if kind == "counts":
+        poisson = PoissonRegressor(max_iter=500)
+        grid = {"alpha": np.logspace(-4, 2, 7)}
+        return GridSearchCV(poisson, grid, cv=N_FOLDS, scoring="neg_mean_poisson_deviance")
+    return LassoCV(cv=N_FOLDS, alphas=50, max_iter=5000) if lasso else RidgeCV(STRENGTHS)
+
+
+def _log_likelihood(model: Any, X: Any, y: np.ndarray) -> float:
+    """As "neg_log_loss" of scikit-learn, whose checks take longer than the fit to a small task."""
+    z = model.decision_function(X)
+    return float(-np.logaddexp(0.0, np.where(y > 0, -z, z)).mean())
+
+
+def _answer(model: Any, kind: str | None) -> Callable[[Any], np.ndarray]:
+    return (lambda X: model.predict_proba(X)[:, 1]) if kind == "classes" else model.predict
 
 
 RIVALS = {
-    "separate": Rival("Separate models", "separate models for each {task}", fit_separate),
-    "pooled": Rival("One model", "one linear model for all rows", fit_pooled),
-    "boosting": Rival("Boosted trees", "boosted trees", fit_boosting),
+    "separate": Method("Separate models", fit_separate, "separate models for each {task}"),
+    "pooled": Method("One model", fit_pooled, "one linear model for all rows"),
+    "boosting": Method("Boosted trees", fit_boosting, "boosted trees"),
 }
 
 
-def fit_quietly(rival: Rival, X: Any, y: np.ndarray, task: np.ndarray, kind: str) -> Predict:
-    """Fit a rival to rows in random order, as its folds need them, without scikit-learn's warnings."""
-    rows = np.random.default_rng(0).permutation(len(y))
-    with warnings.catch_warnings(action="ignore"):
-        return rival.fit(X[rows], y[rows], task[rows], kind)
+# -- this library's ------------------------------------------------------------------------------------------
+
+
+def _options(rows: Rows, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Arguments of an estimator of these targets: only numbers have a scale."""
+    if rows.kind == "numbers":
+        return dict(given)
+    loss = {"loss": "poisson"} if rows.kind == "counts" else {}
+    return {name: value for name, value in given.items() if name != "scale_targets"} | loss
+
+
+def _search(rows: Rows, *, folds: int = 3, **given: Any) -> Predict:
+    kind: Any = MMTFLClassifierCV if rows.kind == "classes" else MMTFLRegressorCV
+    own = {"alphas": 30, "effects": False, **_options(rows, given)}
+    model = kind(cv=rows.folds(folds), **own).fit(rows.design, rows.y, task=rows.labels)
+    return lambda asked: asked.means(model)
+
+
+def _two_strengths(pair: tuple[Any, Any], rows: Rows, *, folds: int = 3, **given: Any) -> Predict:
+    given.pop("feature_groups", None)
+    one = pair[rows.kind == "classes"](**_options(rows, given))
+    model = TwoStrengthCV(one, strengths=8, cv=rows.folds(folds))
+    model.fit(rows.design, rows.y, task=rows.labels)
+    return lambda asked: asked.means(model)
+
+
+def methods_of_table(**options: Any) -> dict[str, Method]:
+    """What `mmtfl compare` knows; options are those of this library's methods, and ``folds``."""
+    search = partial(_search, **options)
+    return {
+        "mmtfl": Method("MMTFL, as mmtfl cv", search),
+        **{
+            f"mmtfl{p}{k}": Method(f"MMTFL({p},{k})", partial(search, pk=(p, k), poolings=(0,)))
+            for p, k in ((2, 2), (1, 1), (2, 1), (1, 2))
+        },
+        "dirty": Method("Dirty model", partial(_two_strengths, (DirtyRegressor, DirtyClassifier), **options)),
+        "robust": Method(
+            "Robust model", partial(_two_strengths, (RobustRegressor, RobustClassifier), **options)
+        ),
+        "separate": Method("Ridge per task", fit_separate),
+        "lasso": Method("Lasso per task", partial(fit_separate, lasso=True)),
+        "pooled": Method("One ridge for all", fit_pooled),
+        "boosting": Method("Boosted trees", fit_boosting),
+    }
+
+
+USUAL = ("mmtfl", "mmtfl21", "dirty", "robust", "separate", "lasso", "pooled", "boosting")
+
+
+def methods_for_new_tasks(**options: Any) -> dict[str, Method]:
+    """The same for tasks without a row in training."""
+    search = partial(_search, **options)
+    common = partial(search, pk=((2, 2), (2, 1)), poolings=(0.9, 0.98, 0.998), unknown_task="common")
+    return {
+        "common": Method("Common part", common),
+        "mean": Method("Mean of the tasks", partial(search, poolings=(0.0,), unknown_task="mean")),
+        "pooled": Method("One ridge for all", partial(fit_pooled, with_task=False)),
+        "boosting": Method("Boosted trees", partial(fit_boosting, with_task=False)),
+    }

@@ -1,9 +1,8 @@
-"""Rows with targets as the report reads them: all tasks as one list, with folds and predictions."""
+"""Rows with targets as models are compared on them: all tasks as one list, with folds and predictions."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -46,78 +45,107 @@ def _without_gaps(model: Any, X: Any) -> Any:
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """Observations of all tasks as one list, and the row of the table that each comes from."""
+    """Observations of all tasks as one list, and the row of the table that each comes from.
+
+    Attributes
+    ----------
+    X, y, labels : array-like
+        Features, targets and task labels as an estimator takes them.
+    value : ndarray (n,)
+        Targets as numbers: 0 and 1 for classes.
+    task : ndarray (n,) of int
+        Position of the task of each observation.
+    source : ndarray (n,) of int
+        Its row of the table.
+    kind : {"numbers", "classes", "counts"} or None
+        What the targets are; None for losses that scikit-learn has no models for.
+    """
 
     X: Any
-    names: tuple[str, ...] | None
-    y: np.ndarray  # as given
-    value: np.ndarray  # as a number: 0 and 1 for classes
-    task: np.ndarray  # position of the task of each observation
+    y: np.ndarray
+    value: np.ndarray
+    task: np.ndarray
     labels: np.ndarray
     source: np.ndarray
     kind: str | None
+    names: tuple[str, ...] | None = None
     group: np.ndarray | None = None
     in_time: bool = False
     offset: np.ndarray | None = None
     backend: str | None = None
 
     @classmethod
-    def read(cls, model: Any, X: Any, y: Any, task: Any, *, groups: Any, in_time: bool, offset: Any) -> Rows:
+    def of_model(
+        cls,
+        model: Any,
+        X: Any,
+        y: Any,
+        task: Any = None,
+        *,
+        groups: Any = None,
+        in_time: bool = False,
+        offset: Any = None,
+    ) -> Rows:
+        """Rows as a fitted model reads them."""
         X, labels, name = inputs.take_task_column(X, task, model.task_column)
         X, names = model._read_design(X, labels, reset=False)
         X = _without_gaps(model, X)
         check_finite_design(X, feature_names=names)
-        n_rows = X.shape[0]
-        if inputs.n_dimensions(y) == 2 and labels is None:
-            y, position, source = observed_targets(y, len(model.tasks_))
-        else:
+        n_rows, position = X.shape[0], None
+        if inputs.n_dimensions(y) != 2 or labels is not None:
             y = inputs.single_column(y) if inputs.n_dimensions(y) == 2 else np.asarray(y)
             check_length("y", len(y), n_rows)
             if labels is None:
                 labels = model.tasks_[model._only_task(n_rows)]
             labels = check_task_labels(labels, n_rows, name=name)
-            position, source = inputs.locate_tasks(labels, model.tasks_, unknown="error"), np.arange(n_rows)
-        if hasattr(model, "feature_names_in_"):
-            names = tuple(model.feature_names_in_)
-        return cls(
-            X[source],
-            names,
+            position = inputs.locate_tasks(labels, model.tasks_, unknown="error")
+        return cls.of_table(
+            X,
             y,
-            (y == model.classes_[1]).astype(float) if is_classifier(model) else y.astype(float),
             position,
-            model.tasks_[position],
-            source,
-            kind_of_targets(model),
-            None if groups is None else group_codes(groups, n_rows)[source],
-            in_time,
-            None if offset is None else np.broadcast_to(np.asarray(offset, dtype=float), n_rows)[source],
-            getattr(model, "_backend", None),
+            model.tasks_,
+            kind=kind_of_targets(model),
+            classes=model.classes_ if is_classifier(model) else None,
+            names=getattr(model, "feature_names_in_", names),
+            groups=groups,
+            in_time=in_time,
+            offset=offset,
+            backend=getattr(model, "_backend", None),
         )
 
     @classmethod
     def of_table(
         cls,
-        X: np.ndarray,
+        X: Any,
         y: Any,
-        labels: np.ndarray | None,
+        task: np.ndarray | None,
+        tasks: np.ndarray,
         *,
-        names: Sequence[str],
-        kind: str,
-        groups: np.ndarray | None = None,
-        in_time: bool = False,
+        kind: str | None,
+        names: Any = None,
+        classes: Any = None,
+        groups: Any = None,
+        offset: Any = None,
+        **more: Any,
     ) -> Rows:
-        """Rows of a table: targets (0 and 1 for classes) with labels, or a column of them for each task."""
-        values = np.asarray(y, dtype=float)
-        if labels is None and values.ndim == 2:
-            values, position, source = observed_targets(values, values.shape[1])
-            labels = position
-        else:
-            source = np.arange(len(values))
-            labels = np.zeros(len(values), dtype=int) if labels is None else np.asarray(labels)
-            position = np.unique(labels, return_inverse=True)[1]
-        group = None if groups is None else np.unique(groups, return_inverse=True)[1][source]
-        y = values.astype(int) if kind == "classes" else values
-        return cls(X[source], tuple(names), y, values, position, labels, source, kind, group, in_time)
+        """Rows with the position of their task among `tasks`; without, y has a column for each of them."""
+        n_rows = X.shape[0]
+        source = np.arange(n_rows)
+        if task is None:
+            y, task, source = _observed_targets(y, len(tasks))
+        return cls(
+            X[source],
+            y,
+            (y == classes[1]).astype(float) if classes is not None else y.astype(float),
+            task,
+            tasks[task],
+            source,
+            kind,
+            names=None if names is None else tuple(names),
+            group=None if groups is None else group_codes(groups, n_rows)[source],
+            offset=None if offset is None else np.broadcast_to(np.asarray(offset, float), n_rows)[source],
+            **more,
+        )
 
     @property
     def has_several_targets(self) -> bool:
@@ -136,12 +164,16 @@ class Rows:
         """The offset, as `fit` and `predict` take it."""
         return {} if self.offset is None else {"offset": self.offset}
 
+    @property
+    def shift(self) -> Any:
+        """The offset of numbers, which other models are given by taking it off the targets."""
+        return 0.0 if self.offset is None else self.offset
+
     def select(self, rows: np.ndarray) -> Rows:
         """Some of the rows."""
-        parts = ("X", "y", "value", "task", "labels", "source", "group", "offset")
-        return replace(
-            self, **{name: part[rows] for name in parts if (part := getattr(self, name)) is not None}
-        )
+        parts = {field.name: getattr(self, field.name) for field in fields(self)}
+        per_row = ("X", "y", "value", "task", "labels", "source", "group", "offset")
+        return replace(self, **{name: parts[name][rows] for name in per_row if parts[name] is not None})
 
     def means(self, model: Any) -> np.ndarray:
         """Predicted means of a fitted model: of classes, the probability of the second one."""
@@ -153,17 +185,15 @@ class Rows:
         return expit(found) if self.kind == "classes" else found
 
     def judged(
-        self,
-        means: dict[str, np.ndarray],
-        split: np.ndarray | None = None,
-        row: np.ndarray | None = None,
+        self, means: dict[str, np.ndarray], row: np.ndarray | None = None, split: np.ndarray | None = None
     ) -> HeldOut:
-        """The rows with predictions, for the judge; several targets in units of their own spread."""
-        y, n_tasks = self.value, int(self.task.max()) + 1
+        """Predictions for the rows with these numbers; several targets in units of their own spread."""
+        row = np.arange(len(self.value)) if row is None else row
+        y, task, n_tasks = self.value, self.task, int(self.task.max()) + 1
         if self.has_several_targets and self.kind == "numbers":
-            spread = np.array([y[self.task == t].std() or 1.0 for t in range(n_tasks)])[self.task]
-            y, means = y / spread, {who: mean / spread for who, mean in means.items()}
-        return HeldOut(self.kind or "", y, self.task, means, n_tasks, split, row)
+            spread = np.array([y[task == t].std() or 1.0 for t in range(n_tasks)])[task]
+            y, means = y / spread, {who: mean / spread[row] for who, mean in means.items()}
+        return HeldOut(self.kind or "", y[row], task[row], means, n_tasks, split, row)
 
     def folds(self, n_folds: int = N_FOLDS) -> list[Fold]:
         """Folds of the table: several targets of one row are held out together, and so are groups."""
@@ -190,7 +220,7 @@ class Rows:
         ]
 
 
-def observed_targets(y: Any, n_tasks: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _observed_targets(y: Any, n_tasks: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Targets that were observed, with the position of their column and their row."""
     values = inputs.matrix_values(y)
     if values.shape[1] != n_tasks:

@@ -1,11 +1,14 @@
 """The sentences of the report, each by a rule on the numbers, whether good news or bad."""
 
 import math
+import re
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from mmtfl.inference.heldout_errors import half_widths, has_counts, reliability
+from mmtfl.inference.quoted_effects import effect_sentences
 from mmtfl.report.evaluation import Evaluation
 from mmtfl.report.judging import (
     ABOUT_EQUAL,
@@ -21,7 +24,6 @@ from mmtfl.report.judging import (
     Paired,
 )
 from mmtfl.report.rivals import RIVALS
-from mmtfl.report.rows import N_FOLDS
 from mmtfl.report.summary import ModelSummary, Noun
 from mmtfl.wording import count, with_article
 
@@ -71,13 +73,26 @@ def with_interval(value: float, low: float, high: float) -> str:
 
 def score(value: float | None) -> str:
     """A score with two decimals, in words where it is far below zero."""
-    if value is None:
+    if value is None or math.isnan(value):
         return MISSING
     return _plain_score(value).replace("-", "−")
 
 
 def _plain_score(value: float) -> str:
     return f"{value:.2f}" if value > -10 else FAR_BELOW
+
+
+def p_value(p: float) -> str:
+    """A p-value with two digits."""
+    if math.isnan(p):
+        return MISSING
+    return "< 0.001" if p < 0.001 else f"{p:.2g}"
+
+
+def mean_and_range(coef: tuple[float, float, float]) -> str:
+    """A mean with the range around it; the mean alone where all are the same."""
+    mean, low, high = map(number, coef)
+    return mean if low == high else f"{mean} ({low} to {high})"
 
 
 @dataclass(frozen=True)
@@ -170,7 +185,7 @@ def _favoured(evaluation: Evaluation) -> str:
 
 def _by_how_much(kind: str, beside: Paired, noun: Noun) -> str:
     size = f"its {_ERRORS[kind]} is {_times(beside.change)}"
-    p = "p < 0.001" if beside.p_value < 0.001 else f"p = {beside.p_value:.2g}"
+    p = f"p {p_value(beside.p_value)}" if beside.p_value < 0.001 else f"p = {p_value(beside.p_value)}"
     if beside.outcome == UNCLEAR and beside.p_value < LEVEL:
         p = "the typical one and all rows together disagree"
     if beside.n_tasks == 1:
@@ -227,79 +242,69 @@ def few(names: list[str], most: int = 5) -> str:
     return ", ".join(shown) + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
-@dataclass(frozen=True)
-class Standing:
-    """One model in the table of models: its figures, and how this model does beside it."""
-
-    who: str
-    name: str
-    overall: str
-    within: str
-    better: str
-    verdict: str
+def explained(kind: str, share: float, error: float = math.nan) -> str:
+    """A share that is explained in percent, or of pairs that are ranked rightly with its standard error."""
+    if kind != "classes":
+        return percent(share)
+    return MISSING if math.isnan(share) else f"{share:.2f}" + ("" if math.isnan(error) else f" ± {error:.2f}")
 
 
-def standings(evaluation: Evaluation) -> list[Standing]:
-    """This model and its rivals, the smallest error first."""
-    found = evaluation.heldout
-    if found is None:
-        return []
-    order = sorted(found.means, key=lambda who: float(found.losses[who].sum()))
-    rows = []
-    for who in order:
-        beside = None if who == "own" else found.beside("own", who)
-        name = "This model" if who == "own" else RIVALS[who].title
-        better = "" if beside is None else f"{beside.n_better} of {beside.n_tasks}"
-        said = "" if beside is None else _OF_RIVALS[beside.outcome]
-        rows.append(Standing(who, name, *_scores(evaluation, found, who), better, said))
-    return rows
+# -- the first screen ----------------------------------------------------------------------------------------
 
 
-_OF_RIVALS = {  # how this model compares, said of the rival
-    WORSE: "better",
-    BETTER: "worse",
-    SLIGHTLY_WORSE: "slightly better",
-    SLIGHTLY_BETTER: "slightly worse",
-    ABOUT_EQUAL: "about as good",
-    SAME: "the same",
-    UNCLEAR: "cannot be told apart",
-}
+def first_answers(model: Any, verdict: list[str], levels: str, noun: Noun) -> list[tuple[str, list[str]]]:
+    """The questions of the first screen with their answers.
 
-
-def _scores(evaluation: Evaluation, found: HeldOut, who: str) -> tuple[str, str]:
-    if found.kind == "classes":
-        share, error = found.concordance(who)
-        within = MISSING if math.isnan(share) else f"{share:.2f} ± {error:.2f}"
-        return f"{found.concordance_overall(who):.2f}", within
-    overall = percent(found.explained(who)) if evaluation.one_unit else MISSING
-    return overall, percent(found.explained_within(who))
-
-
-_REGRESSIONS = {"numbers": "ridge", "classes": "logistic", "counts": "Poisson"}
-
-
-def how_compared(evaluation: Evaluation, noun: Noun) -> list[str]:
-    """How far the scores can be trusted."""
-    if evaluation.heldout is None:
-        return []
-    cut = f"The rows were cut in {N_FOLDS} parts, each predicted by models that were fitted again without it"
-    if evaluation.in_time:
-        cut = f"In {N_FOLDS} steps in time, rows were predicted by models fitted again to earlier rows"
-    if evaluation.kept_together:
-        cut += ", and without any row of the same group"
-    own = {
-        "tuned": "Every model chose its strength inside the training part.",
-        "given": "The rivals chose their strength inside the training part; this model keeps the one given.",
-        "kept": "The rivals chose their strength inside the training part; the table is too large to do so "
-        "for this model, which keeps its own.",
-    }[evaluation.strength]
-    if not evaluation.rivals:
-        return [f"{cut}."]
+    Parameters
+    ----------
+    model : fitted TaskModel
+        A search has more to say than a plain model.
+    verdict : list of str
+        How well it predicts, the answer in the first sentence; empty where nothing is known.
+    levels : str
+        What the levels of the tasks follow.
+    noun : tuple of str
+        What one task and several are called.
+    """
+    found = [re.sub(r"(?<![\w.])-(?=\d)", "−", line) for line in effect_sentences(model)]
+    found = found or ["Not known: a search estimates effects, and a single fit does with effects=True."]
+    known = verdict[:1] or ["Nothing is known of new rows: the model was not tuned, and no table was given."]
     return [
-        f"{cut}. {own} Separate models are {_REGRESSIONS[evaluation.heldout.kind]} regressions of each "
-        f"{noun[0]} with its own strength; one model and the boosted trees have the {noun[0]} as a category "
-        "(scikit-learn)."
+        ("What matters?", [*found, levels] if levels else found),
+        ("How well does it predict?", known),
+        ("How far off may it be?", [_errors(model, noun)]),
     ]
+
+
+def _errors(model: Any, noun: Noun) -> str:
+    errors = getattr(model, "heldout_errors_", None)
+    if errors is None and not getattr(model, "_errors_tell", True):
+        return "Not known: there are intervals where all tasks have numbers, or all have counts."
+    if "agreement_" in vars(model) and errors is None:
+        return "Not known here: the rows are at their sites, where mmtfl finish gives the model intervals."
+    if errors is None:
+        return (
+            "Not known: a model that is tuned (mmtfl cv), or calibrated with rows that it was not fitted to "
+            "(mmtfl calibrate), has intervals."
+        )
+    if "is_second" in errors:
+        return calibration(reliability(errors))
+    if has_counts(getattr(model, "_loss", None)):
+        return "90 % of new counts are expected within the intervals of mmtfl predict --interval 0.9."
+    reach = half_widths(errors, 0.9)[:-1]
+    borrowing = int(model.borrowing_tasks_.size)
+    have = "has" if borrowing == 1 else "have"
+    thin = f" {count(borrowing, *noun)} with few held-out rows {have} the errors of all." if borrowing else ""
+    return _of_numbers(reach, noun) + thin
+
+
+def _of_numbers(reach: np.ndarray, noun: Noun) -> str:
+    over = ""
+    if len(reach) > 1:
+        low, high = (number(float(end)) for end in (reach.min(), reach.max()))
+        over = f" (median over {count(len(reach), *noun)}; from {low} to {high})"
+    middle = number(float(np.median(reach)))
+    return f"90 % of new rows are expected within {middle} of the prediction{over}."
 
 
 # -- the search ----------------------------------------------------------------------------------------------
@@ -308,15 +313,13 @@ def how_compared(evaluation: Evaluation, noun: Noun) -> list[str]:
 PLAIN_SCORES = {"r2": "R^2", "deviance_explained": "deviance explained"}  # of targets that are numbers
 
 
-def heldout_headline(search: Any, noun: Noun = ("task", "tasks")) -> str | None:
-    """How well the held-out rows of a `SearchSummary` were predicted, in one line; None if it is not known.
+def heldout_headline(search: Any, noun: Noun = ("task", "tasks")) -> str:
+    """How well the held-out rows of a `SearchSummary` were predicted, in one line.
 
     The command line and the report show the same numbers: those of ``heldout_scores_``. Classes have the
     share of all pairs within tasks that are ranked rightly, so that a task of two events does not count as
     much as one of a hundred.
     """
-    if search.held_out is None:
-        return None
     table = {
         name: np.array(values) for name, values in search.held_out.items() if name not in ("task", "loss")
     }
@@ -373,13 +376,9 @@ def accuracy_beside_base(accuracy: float, base_rate: float) -> str:
 
 def search_headline(summary: ModelSummary) -> str | None:
     """The held-out score of the search in one sentence, for a report without a table."""
-    search = summary.search
-    if search is None:
+    if summary.search is None:
         return None
-    headline = heldout_headline(search, summary.noun)
-    if headline is not None:
-        return headline.replace("R^2", "R²").replace(" -", " −") + "."
-    return f"In the search, the score on held-out rows was {number(search.best_score)} ({search.score_name})."
+    return heldout_headline(summary.search, summary.noun).replace("R^2", "R²").replace(" -", " −") + "."
 
 
 def calibration(curve: dict[str, np.ndarray]) -> str:
@@ -387,40 +386,6 @@ def calibration(curve: dict[str, np.ndarray]) -> str:
     off = float(np.average(np.abs(curve["probability"] - curve["share"]), weights=curve["n_rows"]))
     n_bins = count(len(curve["share"]), "bin")
     return f"On held-out rows the probability is off by {off:.3f} on average over {n_bins}."
-
-
-def choice_title(summary: ModelSummary) -> str:
-    """The question that `how_chosen` answers."""
-    if summary.member is None:
-        return "How were the strengths chosen?"
-    return "How were alpha and (p, k) chosen?" if _chose_member(summary) else "How was alpha chosen?"
-
-
-def _chose_member(summary: ModelSummary) -> bool:
-    """Whether the search had several members to choose from; one strength per task has a curve per task."""
-    by_task = any(isinstance(value, list) for value in summary.strengths.values())
-    return summary.search is not None and len(summary.search.curves) > 1 and not by_task
-
-
-def how_chosen(summary: ModelSummary) -> str:
-    """How the strength, and (p, k), came about."""
-    strengths = ", ".join(
-        f"{name} from {number(min(value))} to {number(max(value))} (each task has its own)"
-        if isinstance(value, list)
-        else f"{name} = {number(value)}"
-        for name, value in summary.strengths.items()
-    )
-    search = summary.search
-    if search is None:
-        return f"The strength was given, not chosen: {strengths}."
-    folds = f"{search.n_folds}-fold cross-validation over {search.n_candidates} candidates"
-    member = ""
-    if summary.member is not None and _chose_member(summary):
-        member = f"(p, k) = {pair(summary.member)} and "
-    rule = "the best mean score"
-    if search.selection == "one_se":
-        rule = "the strongest penalty within one standard error of the best mean score"
-    return f"By {folds}, {member}{strengths} had {rule} on held-out rows."
 
 
 def pair(member: tuple[float, float | str]) -> str:

@@ -7,17 +7,26 @@ from typing import Any
 import numpy as np
 from sklearn.base import is_classifier
 
-from mmtfl.estimators.feature_use import KINDS, FeatureUse, feature_use, usage_notes, use_counts, used_by
+from mmtfl.estimators.feature_use import (
+    KINDS,
+    FeatureUse,
+    Range,
+    feature_use,
+    usage_notes,
+    use_counts,
+    used_by,
+)
 from mmtfl.inference.quoted_effects import effect_sentences, level_sentence
 from mmtfl.objective.losses import Loss
 from mmtfl.persistence.json_values import plain
-from mmtfl.plots.search_display import search_curves
+from mmtfl.plots.search_display import Curve, search_curves
 from mmtfl.report.evaluation import Evaluation, evaluate
 from mmtfl.wording import noun_of_tasks, renamed
 
 __all__ = ["Evaluation", "ModelSummary", "SearchSummary", "describe", "evaluate"]
 
 Noun = tuple[str, str]  # what one task and several are called
+FEATURES = "feature", "features"
 SIZES = {  # how the size of a feature is called in tables, and what it measures
     "c": ("c", "what the tasks share: how large a feature is over all tasks"),
     "shared": ("shared part", "norm over tasks of the part of the coefficients that the tasks share"),
@@ -46,11 +55,9 @@ class FeatureSummary:
         "shared" (used by all tasks that could use it), "partial", "single" or "none".
     used_by : str
         Who uses it, in words: "all 8 tasks", "3 of 8 tasks", "one task (Bern)", "no task".
-    mean_coef, min_coef, max_coef : float
-        Mean, smallest and largest coefficient over the tasks that could use it, in the units of the data.
-    mean_coef_per_sd, min_coef_per_sd, max_coef_per_sd : float or None
-        The same per standard deviation of the feature; None where a model of an earlier version does not
-        know it.
+    coef, per_sd : tuple of float
+        Mean, smallest and largest coefficient over the tasks that could use it, in the units of the data and
+        per standard deviation of the feature.
     agreement : float or None
         Share of the tasks that use it whose coefficient has the more frequent sign; None for no task.
     common, scatter : float or None
@@ -64,12 +71,8 @@ class FeatureSummary:
     n_possible: int
     kind: str
     used_by: str
-    mean_coef: float
-    min_coef: float
-    max_coef: float
-    mean_coef_per_sd: float | None
-    min_coef_per_sd: float | None
-    max_coef_per_sd: float | None
+    coef: tuple[float, float, float]
+    per_sd: tuple[float, float, float]
     agreement: float | None
     common: float | None = None
     scatter: float | None = None
@@ -101,19 +104,6 @@ class Convergence:
     dual_gap: float | None
     n_iter: int
     max_iter: int
-    history: list[float]
-
-
-@dataclass(frozen=True)
-class SearchCurve:
-    """Held-out scores along the strengths tried, for one (p, k) or one task."""
-
-    label: str
-    alphas: list[float]
-    mean: list[float]
-    error: list[float]
-    best: int
-    chosen: int | None
 
 
 @dataclass(frozen=True)
@@ -130,9 +120,9 @@ class SearchSummary:
         How much was tried.
     selection : str
         "best", or "one_se": the strongest alpha within a standard error of the best.
-    curves : list of SearchCurve
+    curves : list of mmtfl.plots.search_display.Curve
         One for each (p, k), for each task that has a strength of its own, or for each second strength.
-    held_out : dict of lists, or None
+    held_out : dict of lists
         ``heldout_scores_`` of the model: scores of each task on held-out rows.
     """
 
@@ -141,8 +131,8 @@ class SearchSummary:
     n_folds: int
     n_candidates: int
     selection: str
-    curves: list[SearchCurve]
-    held_out: dict[str, list[Any]] | None
+    curves: list[Curve]
+    held_out: dict[str, list[Any]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -183,14 +173,11 @@ class ModelSummary:
         In the order of ``tasks_``.
     coef : ndarray of shape (n_tasks, n_features)
         Coefficients on the original scale, columns in the order of X.
-    spread : ndarray of shape (n_features,), or None
-        Standard deviation over all rows of the features in use; None where a model of an earlier version does
-        not know it.
-    scaled_coef : ndarray or None
+    spread : ndarray of shape (n_features,)
+        Standard deviation over all rows of the features in use.
+    scaled_coef : ndarray of shape (n_tasks, n_features)
         Coefficients on one scale: for one standard deviation of the feature, in standard deviations of each
-        task's target if targets were scaled; None where the spread is not known.
-    scaled : tuple of str
-        What is on one scale there: "features", or "features" and "targets", or nothing.
+        task's target if targets were scaled.
     scaled_in_fit : tuple of str
         What was put on one scale before the penalty saw it: "features", "targets", both or nothing.
     convergence : Convergence
@@ -221,9 +208,8 @@ class ModelSummary:
     features: list[FeatureSummary]
     tasks: list[TaskSummary]
     coef: np.ndarray
-    spread: np.ndarray | None
-    scaled_coef: np.ndarray | None
-    scaled: tuple[str, ...]
+    spread: np.ndarray
+    scaled_coef: np.ndarray
     scaled_in_fit: tuple[str, ...]
     convergence: Convergence
     search: SearchSummary | None
@@ -282,24 +268,19 @@ def describe(model: Any) -> ModelSummary:
     'all 3 tasks'
     """
     fitted = model._fitted()
-    use, spread, member = feature_use(fitted), fitted.feature_spread_, _member(fitted)
-    noun = noun_of_tasks(fitted)
-    columns, targets = (getattr(fitted, name, None) for name in ("column_scale_", "target_scale_"))
-    in_fit = tuple(
-        name for name, scale in {"features": columns, "targets": targets}.items() if scale is not None
-    )
-    unit = 1.0 if targets is None else targets[:, None]
+    use, member, noun = feature_use(fitted), _member(fitted), noun_of_tasks(fitted)
+    scales = {"features": fitted.column_scale_, "targets": fitted.target_scale_}
+    columns, targets = (1.0 if scale is None else scale for scale in scales.values())
+    unit = np.reshape(targets, (-1, 1))
     size_name, size = next(iter(fitted._sizes().items()))
     if member is not None and member[1] == math.inf:  # c is one for every feature that is kept
         # the norm on the scale that the penalty saw
-        penalised = fitted.coef_ * (1.0 if columns is None else columns) / unit
-        size_name, size = "norm", np.linalg.norm(penalised, axis=0)
+        size_name, size = "norm", np.linalg.norm(fitted.coef_ * columns / unit, axis=0)
     kind = "classification" if is_classifier(fitted) else "regression"
     features, inner = _features(fitted, use, size, noun), type(fitted).__name__
     n_tasks, n_features = fitted.coef_.shape
     sizes = [
-        f"{n:,} {words[n != 1]}".replace(",", " ")
-        for n, words in ((n_tasks, noun), (n_features, ("feature", "features")))
+        f"{n:,} {words[n != 1]}".replace(",", " ") for n, words in ((n_tasks, noun), (n_features, FEATURES))
     ]
     used = int(np.count_nonzero(use.n_tasks))
     usage = f"Of {sizes[1]}, {used} {'is' if used == 1 else 'are'} used"
@@ -309,10 +290,7 @@ def describe(model: Any) -> ModelSummary:
     if kind == "classification":  # as the table has them: those of several targets reach the model as 0 and 1
         known = getattr(getattr(model, "recipe_", None), "classes", None)
         classes = fitted.classes_.tolist() if known is None else list(known)
-    parameters = {}
-    for name, value in model.get_params(deep=False).items():
-        text = " ".join(repr(value).split())
-        parameters[name] = text if len(text) <= 200 else text[:196] + " ..."
+    written = {name: " ".join(repr(value).split()) for name, value in model.get_params(deep=False).items()}
     return ModelSummary(
         noun=noun,
         title=f"{kind.capitalize()} of {sizes[0]} on {sizes[1]}",
@@ -332,13 +310,14 @@ def describe(model: Any) -> ModelSummary:
         features=features,
         tasks=_tasks(fitted),
         coef=fitted.coef_,
-        spread=spread,
-        scaled_coef=None if spread is None else fitted.coef_ * spread / unit,
-        scaled=() if spread is None else tuple(dict.fromkeys(("features", *in_fit))),
-        scaled_in_fit=in_fit,
+        spread=fitted.feature_spread_,
+        scaled_coef=fitted.coef_ * fitted.feature_spread_ / unit,
+        scaled_in_fit=tuple(name for name, scale in scales.items() if scale is not None),
         convergence=_convergence(fitted),
         search=_search(model),
-        parameters=parameters,
+        parameters={
+            name: text if len(text) <= 200 else f"{text[:196]} ..." for name, text in written.items()
+        },
         provenance=dict(getattr(model, "provenance_", None) or {}),
     )
 
@@ -347,17 +326,12 @@ def describe(model: Any) -> ModelSummary:
 
 
 def _features(model: Any, use: FeatureUse, size: np.ndarray, noun: Noun) -> list[FeatureSummary]:
-    """The features, largest first; the range of their coefficients is None where it is not known."""
-    names = model._feature_names()
-    columns = [
-        [None] * len(names) if found is None else getattr(found, part).tolist()
-        for found in (use.coef, use.per_sd)
-        for part in ("mean", "low", "high")
-    ]
-    columns.append([float(use.agreement[j]) if n else None for j, n in enumerate(use.n_tasks.tolist())])
-    common = model._common_columns().values()
-    columns += [column.tolist() for column in common] or [[None] * len(names)] * 2
-    rest: list[Any] = list(zip(*columns, strict=True))
+    """The features, largest first."""
+    names, common = model._feature_names(), model._common_columns()
+
+    def mean_and_range(found: Range, j: int) -> tuple[float, float, float]:
+        return float(found.mean[j]), float(found.low[j]), float(found.high[j])
+
     return [
         FeatureSummary(
             names[j],
@@ -367,7 +341,10 @@ def _features(model: Any, use: FeatureUse, size: np.ndarray, noun: Noun) -> list
             int(use.n_possible[j]),
             str(use.kind[j]),
             renamed(used_by(use, j), noun),
-            *rest[j],
+            mean_and_range(use.coef, j),
+            mean_and_range(use.per_sd, j),
+            float(use.agreement[j]) if use.n_tasks[j] else None,
+            **{name: float(column[j]) for name, column in common.items()},
         )
         for j in np.argsort(-size, kind="stable").tolist()
     ]
@@ -415,7 +392,6 @@ def _convergence(model: Any) -> Convergence:
         dual_gap=None if model.dual_gap_ is None else float(model.dual_gap_),
         n_iter=int(model.n_iter_),
         max_iter=int(model.max_iter),
-        history=np.asarray(model.history_, dtype=float).tolist(),
     )
 
 
@@ -424,23 +400,15 @@ def _search(model: Any) -> SearchSummary | None:
     table = getattr(model, "cv_results_", None)
     if not table:
         return None
-    n_folds = sum(name.startswith("split") for name in table)
-    curves = []
-    for found in search_curves(model)[0]:
-        # one fold says nothing of the error
-        error = found.error if n_folds > 1 else np.full(len(found.error), np.nan)
-        values = found.strength.tolist(), found.mean.tolist(), error.tolist()
-        curves.append(SearchCurve(found.name, *values, found.best, found.chosen))
-    held_out = getattr(model, "heldout_scores_", None)  # older files have none
     tried = table.get("split0_test_score", table["mean_test_score"])  # the first fold is tried for all
     return SearchSummary(
         score_name=_score_name(model),
         best_score=float(model.best_score_),
-        n_folds=n_folds,
+        n_folds=sum(name.startswith("split") for name in table),
         n_candidates=int(np.count_nonzero(~np.isnan(tried))),
         selection=getattr(model, "selection", "best"),
-        curves=curves,
-        held_out=held_out and {name: np.asarray(column).tolist() for name, column in held_out.items()},
+        curves=search_curves(model)[0],
+        held_out={name: np.asarray(column).tolist() for name, column in model.heldout_scores_.items()},
     )
 
 

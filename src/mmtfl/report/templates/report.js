@@ -31,7 +31,6 @@
     if (size >= 1e6 || size < 1e-4) text = value.toExponential(2);
     return text.replace("-", "−").replace("e+", "e").replace("e-", "e−");
   };
-  const oneScale = data.scaled.includes("targets") ? "on one scale" : "per s.d.";
 
   // -- the matrix: 16-bit steps, each feature on its own scale -----------------------------------------------
 
@@ -41,7 +40,7 @@
     (view.getInt16(2 * (row * nColumns + column), true) / 32767) * map.largest[row];
   const original = (row, column) => {
     let value = coefficient(row, column);
-    if (data.columnScale) value /= data.columnScale[row];
+    value /= data.columnScale[row];
     if (data.targetScale) value *= data.targetScale[map.tasks[column]];
     return value;
   };
@@ -160,17 +159,14 @@
     return svg;
   };
   const bars = (heading, lines) => {
-    const both = data.scaled.length > 0;
     const head = make("tr", {}, make("th", { scope: "col" }, heading), make("th", { scope: "col", class: "bar-cell" }, ""));
-    if (both) head.append(make("th", { scope: "col", class: "num" }, oneScale));
-    head.append(make("th", { scope: "col", class: "num" }, both ? "per unit" : "coefficient"));
+    for (const scale of [data.scale, "per unit"]) head.append(make("th", { scope: "col", class: "num" }, scale));
     const largest = Math.max(0, ...lines.map((line) => Math.abs(line.value)));
     const body = make("tbody");
     for (const line of lines) {
       const row = make("tr", {}, make("th", { scope: "row", title: line.name }, isolated(line.name)));
       row.append(make("td", { class: "bar-cell" }, bar(line.value, largest)));
-      if (both) row.append(make("td", { class: "num" }, shown(line.value)));
-      row.append(make("td", { class: "num" }, shown(line.original)));
+      for (const value of [line.value, line.original]) row.append(make("td", { class: "num" }, shown(value)));
       body.append(row);
     }
     return make("table", { class: "bars" }, make("thead", {}, head), body);
@@ -413,12 +409,7 @@
     const { row, column } = cursor;
     const feature = map.features[row];
     const value = coefficient(row, column);
-    let words = ": not used";
-    if (value !== 0) {
-      words = data.scaled.length
-        ? `: ${shown(value)} ${oneScale}, ${shown(original(row, column))} per unit`
-        : `: ${shown(value)}`;
-    }
+    const words = value === 0 ? ": not used" : `: ${shown(value)} ${data.scale}, ${shown(original(row, column))} per unit`;
     byId("map-readout").replaceChildren(
       make("strong", {}, isolated(features.name[feature])), " in ", make("strong", {}, isolated(data.tasks[map.tasks[column]])),
       `${words}. The feature is used by ${features.usedBy[feature]}.`);

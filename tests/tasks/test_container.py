@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -107,7 +108,7 @@ def test_rows_keep_their_task_and_their_order_within_it(rows, kind):
 def test_shared_tasks_have_the_rows_that_they_observe(data, kind):
     X, Y = data
     tasks = Tasks.from_shared(STORAGES[kind](X), Y)
-    assert tasks.is_shared
+    assert tasks.rows is not None
     assert tasks.is_complete == (not np.isnan(Y).any())
     assert tasks.n_samples == np.count_nonzero(~np.isnan(Y))
     for t, view in enumerate(tasks):
@@ -123,7 +124,7 @@ def test_frames_give_the_tasks_of_their_columns(rows, backend, weighted):
     X, y, task = rows
     tasks = Tasks.from_rows(X, y, task)
     if weighted:
-        tasks = tasks.with_weights(np.arange(1.0, tasks.n_samples + 1))
+        tasks = replace(tasks, weights=np.arange(1.0, tasks.n_samples + 1))
     X, y, task = tasks.to_rows()
     columns = {"site": task, **{f"x{j}": X[:, j] for j in range(X.shape[1])}, "outcome": y}
     if weighted:
@@ -138,7 +139,7 @@ def test_frames_give_the_tasks_of_their_columns(rows, backend, weighted):
 def test_frame_with_a_list_of_targets_shares_x_and_reads_missing_as_unobserved(backend):
     columns = {"u": [1, 2, 3], "v": [True, False, True], "g": [0.5, None, 1.5], "h": [None, None, 7]}
     tasks = Tasks.from_frame(FRAMES[backend](columns), target=["h", "g"])
-    assert tasks.is_shared
+    assert tasks.rows is not None
     assert tasks.labels.tolist() == ["h", "g"]
     assert tasks.feature_names == ("u", "v")
     assert_array_equal(tasks.X, [[1, 1], [2, 0], [3, 1]])
@@ -170,7 +171,7 @@ def test_every_constructor_gives_the_same_tasks(kind):
     )
     for other in (shared, per_entry):
         assert_same_tasks(other, rows)
-    assert_same_tasks(listed, rows.with_weights(None))
+    assert_same_tasks(listed, replace(rows, weights=None))
 
 
 # -- labels and order ------------------------------------------------------------------------------------
@@ -332,7 +333,7 @@ def test_pickle_and_deepcopy_keep_everything():
 @settings(deadline=None)
 def test_select_equals_building_from_the_selected_rows(rows, data, kind):
     X, y, task = rows
-    tasks = Tasks.from_rows(STORAGES[kind](X), y, task).with_weights(np.arange(1.0, len(y) + 1))
+    tasks = Tasks.from_rows(STORAGES[kind](X), y, task, np.arange(1.0, len(y) + 1))
     index = np.array(data.draw(st.lists(st.integers(0, len(y) - 1), min_size=1, max_size=15)))
     found = tasks.select(index)
     rows_X, rows_y, rows_task = tasks.to_rows()
@@ -377,25 +378,17 @@ def test_select_refuses(index, error, match):
         Tasks.from_rows(np.ones((3, 1)), [1, 2, 3]).select(index)
 
 
-def test_with_y_and_with_weights_share_the_rest():
+def test_with_y_shares_the_rest():
     tasks = Tasks.from_rows(np.ones((3, 1)), [1, 2, 3], ["a", "b", "b"])
-    other = tasks.with_y([4, 5, 6]).with_weights([1, 0, 2])
+    other = tasks.with_y([4, 5, 6])
     assert other.X is tasks.X
     assert other.offsets is tasks.offsets
     assert other.y.tolist() == [4, 5, 6]
-    assert other.weights.tolist() == [1, 0, 2]
-    assert other.with_weights(None).weights is None
     assert tasks.y.tolist() == [1, 2, 3]
-    assert tasks.weights is None
     with pytest.raises(ValueError, match="task 'b'"):
         tasks.with_y([1, 2, np.nan])
     with pytest.raises(ValueError, match="has 3 rows, but y has 1"):
         tasks.with_y([1])
-    with pytest.raises(ValueError, match="Task 'b' has zero total weight"):
-        tasks.with_weights([1, 0, 0])
-
-
-# -- extremes --------------------------------------------------------------------------------------------
 
 
 # -- refusals --------------------------------------------------------------------------------------------

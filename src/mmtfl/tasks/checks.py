@@ -316,8 +316,9 @@ def check_two_classes(
     ValueError: Task 'b' has only one class, 'no' (1 row): a classifier needs rows of both classes ...
     """
     y = np.asarray(y)
-    counting = with_weight(y, observation_task, labels, weights)
-    y, observation_task = y[counting], observation_task[counting]
+    if weights is not None:
+        counting = _has_weight(y, observation_task, weights)
+        y, observation_task = y[counting], observation_task[counting]
     classes = np.unique(y)
     table = class_counts(y, observation_task, len(labels))
     single = (table > 0).sum(axis=1) < 2
@@ -333,24 +334,11 @@ def check_two_classes(
         )
 
 
-def with_weight(
-    y: np.ndarray, observation_task: np.ndarray, labels: np.ndarray, weights: np.ndarray | None
-) -> np.ndarray:
-    """Which rows count: those of a class that has some part of its task's weight, and not next to none.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from mmtfl.tasks.checks import with_weight
-    >>> y, index = np.array(["no", "yes", "no"]), np.array([0, 0, 0])
-    >>> with_weight(y, index, np.array(["a"]), np.array([1.0, 1e-20, 1.0])).tolist()
-    [True, False, True]
-    """
-    if weights is None:
-        return np.ones(len(y), dtype=bool)
+def _has_weight(y: np.ndarray, observation_task: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """Which rows are of a class that has some part of its task's weight, and not next to none."""
     codes = np.unique(y, return_inverse=True)[1]
     group = observation_task * (int(codes.max(initial=0)) + 1) + codes
-    total = np.bincount(observation_task, weights, minlength=len(labels))[observation_task]
+    total = np.bincount(observation_task, weights)[observation_task]
     return (weights > 0) & (np.bincount(group, weights)[group] > NEXT_TO_NOTHING * total)
 
 

@@ -14,8 +14,6 @@ from mmtfl.tasks.checks import (
     check_finite_target,
     check_target,
     check_task_labels,
-    check_task_weights,
-    check_weights,
 )
 from mmtfl.tasks.converters import group_checked_rows, observe_checked_rows, read_frame, stack_list
 from mmtfl.tasks.grouping import (
@@ -130,11 +128,6 @@ class Tasks:
         """Task of each observation, as a position in ``labels``."""
         return observation_task_of(self.offsets)
 
-    @property
-    def is_shared(self) -> bool:
-        """Whether the tasks share the rows of one X."""
-        return self.rows is not None
-
     @cached_property
     def is_complete(self) -> bool:
         """Whether every task observes every row of one shared X, in order."""
@@ -145,7 +138,7 @@ class Tasks:
 
     def __repr__(self) -> str:
         sizes = f"n_tasks={self.n_tasks}, n_samples={self.n_samples}, n_features={self.n_features}"
-        return f"Tasks({sizes}{', shared X' if self.is_shared else ''})"
+        return f"Tasks({sizes}{', shared X' if self.rows is not None else ''})"
 
     def __len__(self) -> int:
         return self.n_tasks
@@ -466,20 +459,6 @@ class Tasks:
         y = check_target(y, self.n_samples, of="the container")
         check_finite_target(y, observation_task=self.observation_task, labels=self.labels)
         return replace(self, y=y)
-
-    def with_weights(self, weights: Any) -> Tasks:
-        """Replace the sample weights, given in the grouped order; None removes them.
-
-        Examples
-        --------
-        >>> from mmtfl import Tasks
-        >>> Tasks.from_rows([[1.0], [2.0]], [1, 2]).with_weights([3, 4]).weights
-        array([3., 4.])
-        """
-        if weights is not None:
-            weights = check_weights(weights, self.n_samples, of="the container")
-            check_task_weights(weights, observation_task=self.observation_task, labels=self.labels)
-        return replace(self, weights=weights)
 
     def to_rows(self) -> tuple[Any, np.ndarray, np.ndarray]:
         """Give stacked rows (X, y, task): one of each per observation, in the grouped order.

@@ -306,7 +306,13 @@ def _filled(X: Any, rows: np.ndarray, columns: np.ndarray, absent: np.ndarray, m
     lacking = (members.T @ sparse.csr_matrix(absent, dtype=float))[rows, columns].A1
     n_tasks = members.sum(axis=0).A1[rows]
     fill = (n_tasks > 0.0) & (lacking == n_tasks)
-    return _with_zeros(X, rows[fill], columns[fill])
+    if not fill.any():
+        return X
+    X = X.copy()
+    X[rows[fill], columns[fill]] = 0.0
+    if sparse.issparse(X):
+        X.eliminate_zeros()
+    return X
 
 
 def _missing(X: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -320,17 +326,3 @@ def _missing(X: Any) -> tuple[np.ndarray, np.ndarray]:
             return np.empty(0, dtype=np.intp), np.empty(0, dtype=np.intp)
     rows, columns = np.nonzero(np.isnan(X))
     return rows, columns
-
-
-def _with_zeros(X: Any, rows: np.ndarray, columns: np.ndarray) -> Any:
-    if not rows.size:
-        return X
-    if not sparse.issparse(X):
-        X = X.copy()
-        X[rows, columns] = 0.0
-        return X
-    entries = X.tocoo()
-    codes = entries.row.astype(np.int64) * X.shape[1] + entries.col
-    kept = ~np.isin(codes, rows.astype(np.int64) * X.shape[1] + columns)
-    parts = (entries.data[kept], (entries.row[kept], entries.col[kept]))
-    return type(X)(sparse.coo_matrix(parts, shape=X.shape))

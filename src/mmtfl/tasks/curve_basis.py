@@ -89,20 +89,18 @@ class CurveBasis:
 
     def widened(self, X: np.ndarray) -> np.ndarray:
         """X with the curve columns behind its own, in the precision of X."""
-        out = np.empty((len(X), self.n_features + self.n_columns), dtype=X.dtype)
-        out[:, : self.n_features] = X
-        out[:, self.n_features :] = self.columns(X)
-        return out
+        return np.hstack([X, self.columns(X).astype(X.dtype)])
 
-    def widened_tasks(self, tasks: Tasks) -> Tasks:
-        """Tasks with the curve columns behind the features."""
-        of = self.curved[self.owner]
+    def widened_tasks(self, tasks: Tasks, columns: np.ndarray | None = None) -> Tasks:
+        """Tasks with the curve columns behind the features; `columns` are these, where they are known."""
+        X, of = tasks.X, self.curved[self.owner]
         names, absent = tasks.feature_names, tasks.absent
         if names is not None:
             names = (*names, *(f"curve of {names[j]}" for j in of))
         if absent is not None:
             absent = np.hstack([absent, absent[:, of]])
-        return replace(tasks, X=self.widened(tasks.X), feature_names=names, absent=absent, curves=self)
+        X = self.widened(X) if columns is None else np.hstack([X, columns])
+        return replace(tasks, X=X, feature_names=names, absent=absent, curves=self)
 
     def as_dict(self) -> dict[str, Any]:
         """The basis as a few arrays."""
@@ -113,14 +111,8 @@ class CurveBasis:
         """The basis of `as_dict`, checked: it may come from a file."""
         basis = cls(**parts)
         n, K, m = len(basis.curved), basis.knots.shape[1], len(basis.owner)
-        shapes = {
-            "curved": (n,),
-            "low": (n,),
-            "width": (n,),
-            "knots": (n, K),
-            "owner": (m,),
-            "weights": (m, 4 + K),
-        }
+        shapes: dict[str, tuple[int, ...]] = {"curved": (n,), "low": (n,), "width": (n,), "knots": (n, K)}
+        shapes |= {"owner": (m,), "weights": (m, 4 + K)}
         for name, shape in shapes.items():
             kind = "i" if name in ("curved", "owner") else "f"
             array = getattr(basis, name)

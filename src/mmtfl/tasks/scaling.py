@@ -15,8 +15,7 @@ from mmtfl.tasks.stored import StoredTasks
 from mmtfl.wording import abbreviate
 
 CHUNK = 1 << 16  # entries of X held in float64 at a time: they fit the second-level cache
-_CANCELLED = 1e-2  # a variance below this share of the square sum about a row has lost digits to cancellation
-_SQUARABLE = 1e200
+_ROUNDING = 10 * np.finfo(np.float64).eps  # share of a mean: a smaller spread about it is rounding error
 
 
 def column_spread(tasks: Tasks, columns: np.ndarray | None = None) -> np.ndarray:
@@ -35,9 +34,9 @@ def column_spread(tasks: Tasks, columns: np.ndarray | None = None) -> np.ndarray
     else:
         weights = np.ones(tasks.n_samples) if tasks.weights is None else tasks.weights
     share = weights / weights.sum()
-    if not sparse.issparse(tasks.X):
-        return np.nan_to_num(_dense_spread(tasks.X, columns, share), nan=1.0)
     X = tasks.X if len(columns) == tasks.n_features else tasks.X[:, columns]
+    if not sparse.issparse(X):
+        return np.nan_to_num(_dense_spread(X, share), nan=1.0)
     if not X.has_canonical_format:  # duplicates would be squared one by one
         X = X.copy()
         X.sum_duplicates()
@@ -57,7 +56,11 @@ def column_range(tasks: Tasks) -> np.ndarray:
     share = np.full(X.shape[0], 1.0 / X.shape[0]) if weights is None else weights / weights.sum()
     if sparse.issparse(X):
         return sparse_extremes(X.data, X.indices, X.indptr, share, X.shape[1], X.format == "csr")
-    X = X[:, : tasks.n_lines]
+    return _range(X[:, : tasks.n_lines], share)
+
+
+def _range(X: np.ndarray, share: np.ndarray) -> np.ndarray:
+    """Smallest value, mean and largest value of every column of a dense X, (3, d)."""
     if X.strides[1] == X.itemsize:
         return extremes(X, share)
     if not share.all():
@@ -103,62 +106,36 @@ def fill_with_median(spread: np.ndarray, otherwise: float = 1.0) -> np.ndarray:
     return np.where(unknown, otherwise if unknown.all() else np.median(spread[~unknown]), spread)
 
 
-def _dense_spread(X: np.ndarray, columns: np.ndarray, share: np.ndarray) -> np.ndarray:
-    """Spread of some columns of a dense X from one pass: sums and square sums about a row of them.
-
-    Where that row is far from the mean, so that digits cancel, or squares may leave the floats, the columns
-    are read again with care.
-    """
-    counted = np.flatnonzero(share)  # rows of weight zero count as absent, however large they are
-    rows: slice | np.ndarray = slice(0, len(share)) if len(counted) == len(share) else counted
-    some: slice | np.ndarray = slice(None) if len(columns) == X.shape[1] else columns
-    share = share[rows]
-    centre, step = X[counted[0]][some].astype(np.float64), max(1, CHUNK // len(columns))
-    first, second = np.zeros((2, len(columns)))
-    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
-        for start in range(0, len(share), step):
-            part = slice(start, min(start + step, len(share)))
-            rest = X[part if isinstance(rows, slice) else rows[part]][:, some] - centre
-            first += share[part] @ rest
-            second += share[part] @ np.multiply(rest, rest, out=rest)
-        variance = second - first**2
-        sure = (variance > _CANCELLED * second) & (variance > 1.0 / _SQUARABLE) & (second < _SQUARABLE)
-        out = _in_units(np.sqrt(np.where(sure, variance, 0.0)), centre + first, np.ones(len(columns)))
-    unsure = np.flatnonzero(~sure)
-    if unsure.size:
-        out[unsure] = _careful_spread(X[rows][:, columns[unsure]], share)
-    return out
-
-
-def _careful_spread(X: np.ndarray, share: np.ndarray) -> np.ndarray:
-    """The same in units of the largest entry of each column, so that no square overflows, about the mean."""
+def _dense_spread(X: np.ndarray, share: np.ndarray) -> np.ndarray:
+    """Spread of the columns of a dense X (NaN: constant), in units of the largest distance to the mean."""
+    if not share.all():  # rows of weight zero count as absent, however large they are
+        X, share = X[np.flatnonzero(share)], share[share > 0.0]
+    low, mean, high = _range(X, share)
+    size = np.maximum(high - mean, mean - low)
+    size[size <= 0.0] = 1.0
+    first, second = np.zeros((2, X.shape[1]))
     step = max(1, CHUNK // X.shape[1])
-    parts = [slice(start, start + step) for start in range(0, X.shape[0], step)]
-    size = np.abs(X).max(axis=0).astype(np.float64)
-    size[size == 0] = 1.0
-    mean, variance, centre = np.zeros(X.shape[1]), np.zeros(X.shape[1]), X[0] / size
-    for moment in (mean, variance):
-        for part in parts:
-            scaled = X[part] / size - centre  # of a constant column zeros, whatever shares round to
-            moment += share[part] @ (scaled if moment is mean else (scaled - mean) ** 2)
-    return _in_units(np.sqrt(variance), centre + mean, size)
+    for start in range(0, len(X), step):
+        part = slice(start, start + step)
+        rest = (X[part] - mean) / size
+        first += share[part] @ rest
+        second += share[part] @ np.multiply(rest, rest, out=rest)
+    return _spread(first, second, mean, size)
 
 
 def _spread_by(index: np.ndarray, values: np.ndarray, share: np.ndarray, absent: np.ndarray) -> np.ndarray:
     """Spread of the values of each index; `share` is their weight, and zeros have the weight `absent`."""
-    values = np.where(share > 0, values, 0.0).astype(np.float64)
-    size = np.zeros(len(absent))
-    np.maximum.at(size, index, np.abs(values))
-    size[size == 0] = 1.0
-    values /= size[index]  # so that no square overflows
-    # about one of the values, unless zeros are among them: else the rounding of many shares would be a spread
-    centre = np.zeros(len(absent))
-    centre[index[share > 0]] = values[share > 0]
-    centre[absent > 0.0] = 0.0
-    values -= centre[index]
+    values = np.where(share > 0.0, values, 0.0).astype(np.float64)
     mean = _sum_by(index, share * values, len(absent))
-    variance = _sum_by(index, share * (values - mean[index]) ** 2, len(absent)) + absent * mean**2
-    return _in_units(np.sqrt(variance), centre + mean, size)
+    rest = values - mean[index]
+    size = np.where(absent > 0.0, np.abs(mean), 0.0)
+    np.maximum.at(size, index, np.where(share > 0.0, np.abs(rest), 0.0))
+    size[size == 0.0] = 1.0
+    rest = np.where(share > 0.0, rest / size[index], 0.0)
+    zero = np.where(absent > 0.0, -mean / size, 0.0)
+    first = _sum_by(index, share * rest, len(absent)) + absent * zero
+    second = _sum_by(index, share * rest**2, len(absent)) + absent * zero**2
+    return _spread(first, second, mean, size)
 
 
 def _sum_by(index: np.ndarray, values: np.ndarray, size: int) -> np.ndarray:
@@ -166,12 +143,11 @@ def _sum_by(index: np.ndarray, values: np.ndarray, size: int) -> np.ndarray:
     return np.bincount(index, values, minlength=size).astype(np.float64)
 
 
-def _in_units(deviation: np.ndarray, mean: np.ndarray, size: np.ndarray) -> np.ndarray:
-    """Spread in the units of the data (NaN: constant), from both in units of the largest entry."""
-    # a smaller deviation is rounding of the mean, as in a constant column
-    constant = deviation <= 10 * np.finfo(np.float64).eps * np.abs(mean)
-    spread = deviation * size
-    return np.where(constant | (spread == 0), np.nan, spread)
+def _spread(first: np.ndarray, second: np.ndarray, mean: np.ndarray, size: np.ndarray) -> np.ndarray:
+    """Spread (NaN: constant) from the moments of the distances from a mean in units of their size."""
+    # the first moment is the rounding error of the mean, which all rows of a constant column share
+    spread = np.sqrt(np.maximum(second - first**2, 0.0)) * size
+    return np.where((spread <= _ROUNDING * np.abs(mean)) | (spread == 0.0), np.nan, spread)
 
 
 # -- which tasks could use which features --------------------------------------------------------------

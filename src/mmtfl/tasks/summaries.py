@@ -309,13 +309,12 @@ class SummarisedTasks(RowsElsewhere):
 
     def bent(self, tasks: Tasks, among: np.ndarray | None = None) -> Tasks:
         """These tasks, as `tasks` gave them, with the columns of curves (of these features, if given)."""
-        d, names = self.n_features, self.feature_names
-        found = basis_of_splines(tasks.X, self.rows.X[:, d:], self.rows.weights, self.knots, among)
+        splines = self.rows.X[:, self.n_features :]
+        found = basis_of_splines(tasks.X, splines, self.rows.weights, self.knots, among)
         if found is None:
             return tasks
         basis, columns = found
-        names = (*names, *(f"curve of {names[j]}" for j in basis.curved[basis.owner]))
-        return replace(tasks, X=np.hstack([tasks.X, columns]), feature_names=names, curves=basis)
+        return basis.widened_tasks(tasks, columns)
 
 
 def open_summaries(paths: Iterable[Any]) -> SummarisedTasks:

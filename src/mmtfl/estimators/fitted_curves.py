@@ -96,7 +96,7 @@ def add_curves(
 ) -> Tasks:
     """Tasks with the columns of curves, for the features that may have one; those of summaries are known."""
     if summarised is not None:
-        return summarised.bent(tasks, None if known is None else known.may_bend())
+        return summarised.with_curves(tasks, None if known is None else known.may_bend())
     if sparse.issparse(tasks.X):
         return tasks
     among = np.ones(tasks.n_features, dtype=bool) if known is None else known.may_bend()

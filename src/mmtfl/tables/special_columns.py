@@ -9,7 +9,7 @@ from typing import Any
 import narwhals as nw
 import numpy as np
 
-from mmtfl.tables.cells import Cells, as_text, read_cells
+from mmtfl.tables.cells import Cells, as_levels, as_text, read_cells
 from mmtfl.tables.reading import TableError
 from mmtfl.wording import abbreviate, count
 
@@ -123,27 +123,22 @@ def _not_two(names: Sequence[str], found: Sequence[list[Class]]) -> str:
 
 def class_codes(column: Any, classes: tuple[Class, Class]) -> np.ndarray:
     """Encode the two classes as 0 and 1, NaN where the class is missing."""
-    is_text = isinstance(classes[0], str | bool)
-    cells = cells_of(column, as_words=is_text)
-    values: np.ndarray
-    names: list[Any] = list(classes)
-    if is_text:
-        values = np.array([*cells.words, ""], dtype=object)[cells.codes]
-        names = [as_text(one) for one in classes]
-        if isinstance(classes[0], bool) and cells.kind != "truth":
-            names = [str(int(one)) for one in classes]  # written as 0 and 1
-    elif cells.kind == "number" and cells.numbers is not None:
-        values = cells.numbers
-    else:
+    cells = cells_of(column)
+    if cells.kind == "number":
+        cells = as_levels(cells)
+    if cells.codes is None:
         raise TableError(f"Target {column.name!r} must hold {classes[0]!r} and {classes[1]!r}: correct it.")
-    out = np.select([cells.missing, values == names[0], values == names[1]], [np.nan, 0.0, 1.0], default=-1.0)
-    if (out == -1.0).any():
-        row = int((out == -1.0).argmax())
+    place = dict(zip(map(as_text, classes), (0.0, 1.0), strict=True))
+    if isinstance(classes[0], bool):
+        place |= {"0": 0.0, "1": 1.0}  # as truth values are written too
+    codes = np.array([*(place.get(word, -1.0) for word in cells.words), np.nan])[cells.codes]
+    if (codes == -1.0).any():
+        row = int((codes == -1.0).argmax())
         raise TableError(
             f"Target {column.name!r} is {str(column.iloc[row])!r} in data row {row + 1}, but the classes are "
             f"{classes[0]!r} and {classes[1]!r}: correct it."
         )
-    return out
+    return codes
 
 
 # -- labels and times ----------------------------------------------------------------------------------------

@@ -34,12 +34,9 @@ class RowsElsewhere:
         """Number of rows, over all tasks."""
         return int(self.sizes.sum())
 
-    def __repr__(self) -> str:
+    def _described(self, more: str) -> str:
         sizes = f"n_tasks={self.n_tasks}, n_samples={self.n_samples}, n_features={self.n_features}"
-        return f"{type(self).__name__}({sizes}, {self._stored()})"
-
-    def _stored(self) -> str:
-        raise NotImplementedError
+        return f"{type(self).__name__}({sizes}, {more})"
 
 
 class Groups(NamedTuple):

@@ -89,8 +89,8 @@ class StoredTasks(RowsElsewhere):
     classes: tuple[Any, Any] | None = None
     task_factors: np.ndarray | None = None
 
-    def _stored(self) -> str:
-        return f"in {count(len(self.pieces), 'piece')}"
+    def __repr__(self) -> str:
+        return self._described(f"in {count(len(self.pieces), 'piece')}")
 
     def part(self, lo: int, hi: int, *, compress: bool) -> StoredPart:
         """A reader of the tasks from position lo up to hi."""

@@ -297,8 +297,8 @@ class SummarisedTasks(RowsElsewhere):
         """Content hash."""
         return fingerprint(self.labels, self.n_rows, self.rows, self.agreement)
 
-    def _stored(self) -> str:
-        return f"n_folds={self.n_folds}"
+    def __repr__(self) -> str:
+        return self._described(f"n_folds={self.n_folds}")
 
     def tasks(self) -> Tasks:
         """Few rows with the moments of all rows; their weights sum to the numbers of rows."""
@@ -307,8 +307,8 @@ class SummarisedTasks(RowsElsewhere):
         offsets = offsets_of([np.count_nonzero(rows.task == label) for label in self.labels])
         return Tasks(X, rows.y, offsets, self.labels, rows.weights, feature_names=self.feature_names)
 
-    def bent(self, tasks: Tasks, among: np.ndarray | None = None) -> Tasks:
-        """These tasks, as `tasks` gave them, with the columns of curves (of these features, if given)."""
+    def with_curves(self, tasks: Tasks, among: np.ndarray | None = None) -> Tasks:
+        """These tasks, as `tasks` gave them, with the columns of the curves (of some features, if given)."""
         splines = self.rows.X[:, self.n_features :]
         found = basis_of_splines(tasks.X, splines, self.rows.weights, self.knots, among)
         if found is None:

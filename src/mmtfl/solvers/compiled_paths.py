@@ -23,7 +23,7 @@ from mmtfl.solvers.working_set import WorkingSet, can_turn
 
 # numbers of all Gram matrices of a problem, and of all its columns: a search holds two or three of them
 _MOST_IN_GRAMS, _MOST_IN_COLUMNS = 1 << 24, 1 << 25
-_IN_CACHE = 1 << 20  # numbers of Gram matrices that are read as quickly as fewer
+_CHEAPER = 1.5  # a row of d slopes a task costs as much as so many residuals a task; docs/benchmarks.md
 _MOSTLY_ZERO = 0.1  # share of entries up to which columns are stored sparse, where there are no Gram matrices
 _CONVEX, _CONCAVE = 0.1, 30.0  # largest move of a row, squared, in units of tol^2 and the objective at zero
 _ONE = 0.1  # of tol, where a solution stands alone
@@ -86,12 +86,17 @@ class CompiledPaths:
 
     @cached_property
     def _has_grams(self) -> bool:
-        """Whether Gram matrices are kept: a change of a row then costs d T, with residuals 2 N."""
+        """Whether paths work on Gram matrices: a change of a row then costs d T, with residuals 2 N."""
+        design = self.problem.design
+        cheap = design.n_features * design.n_tasks <= _CHEAPER * len(design.y)
+        return self._grams_fit and (cheap or design.is_complete)
+
+    @property
+    def _grams_fit(self) -> bool:
+        """Whether there is room for Gram matrices of the squared loss."""
         design = self.problem.design
         n_grams = 1 if design.is_complete else design.n_tasks
-        size = n_grams * design.n_features**2
-        slow = size > _IN_CACHE and design.n_features * design.n_tasks > 2 * len(design.y)
-        return self.problem.loss.is_quadratic and size <= _MOST_IN_GRAMS and not (slow and n_grams > 1)
+        return self.problem.loss.is_quadratic and n_grams * design.n_features**2 <= _MOST_IN_GRAMS
 
     @cached_property
     def _is_sparse(self) -> bool:
@@ -131,7 +136,7 @@ class CompiledPaths:
 
         `rough` solutions are as exact as held-out scores need.
         """
-        if penalty.is_separable and penalty.p == 2.0 and penalty.known is None and self._has_grams:
+        if penalty.is_separable and penalty.p == 2.0 and penalty.known is None and self._grams_fit:
             return self._ridge(alphas)
         convex = penalty.is_convex
         if start is None:

@@ -9,7 +9,7 @@ from mmtfl.objective.design import Design
 from mmtfl.objective.losses import Logistic, Squared
 from mmtfl.objective.penalties import make_penalty
 from mmtfl.objective.problem import Problem
-from mmtfl.solvers import algorithm1, solve
+from mmtfl.solvers import solve
 from mmtfl.solvers.algorithm1 import run_passes
 from mmtfl.solvers.distributed import small_tasks
 from mmtfl.tasks import Tasks
@@ -67,17 +67,12 @@ def test_passes_of_the_logistic_loss_are_those_of_every_task_alone(p, pooling, f
     labels = np.repeat(np.arange(tasks.n_tasks), tasks.sizes)[many]
     tasks = Tasks.from_rows(tasks.X[many], y[many], labels, tasks.weights[many])
     problem, found = Problem(Design(tasks, column_scale=scale, fit_intercept=fit_intercept), Logistic()), {}
-    solve, n_calls = small_tasks.SmallTasks.solve, []
-    monkeypatch.setattr(
-        small_tasks.SmallTasks, "solve", lambda self, *how: n_calls.append(1) or solve(self, *how)
-    )
-    for are_many in (False, True):
-        monkeypatch.setattr(algorithm1, "has_many_small_tasks", lambda problem, many=are_many: many)
+    for few in (0, 16):
+        monkeypatch.setattr(small_tasks, "FEW_ROWS", few)
         options = {"max_iter": 6, "tol": 1e-10, "accelerate": False}
-        found[are_many] = run_passes(problem, make_penalty(p, 1, 0.1, pooling=pooling), Threads(2), **options)
-        assert bool(n_calls) == are_many
-    assert np.count_nonzero(found[False][0]) > 0
-    for together, alone in zip(found[True], found[False], strict=True):
+        found[few] = run_passes(problem, make_penalty(p, 1, 0.1, pooling=pooling), Threads(2), **options)
+    assert np.count_nonzero(found[0][0]) > 0
+    for together, alone in zip(found[16], found[0], strict=True):
         assert_allclose(together, alone, rtol=1e-6, atol=1e-7)
 
 

@@ -10,12 +10,10 @@ import math
 from collections.abc import Callable
 from dataclasses import replace
 from time import monotonic
-from typing import Any
 
 import numpy as np
 
 from mmtfl.engines import Engine
-from mmtfl.engines.threads import Threads
 from mmtfl.objective.design import Design
 from mmtfl.objective.penalties import RowPenalty
 from mmtfl.objective.problem import STALLED, Problem
@@ -27,7 +25,7 @@ from mmtfl.solvers.distributed.small_tasks import has_many_small_tasks
 from mmtfl.solvers.extrapolation import Squarem, WeightSteps
 from mmtfl.solvers.row_descent import RowDescent
 from mmtfl.solvers.solution import Solution
-from mmtfl.solvers.task_step import MOST_STEPS
+from mmtfl.solvers.starts import best_of_starts
 
 _INNER = 0.03  # accuracy of a task's own problem, in units of tol
 _INEXACT = 0.03  # while A still moves, in units of its last move: early passes need no exact answers
@@ -35,6 +33,7 @@ _RISEN = 1e-10  # an objective that rises by less has not risen
 # where the rows finish the work: for convex members, of which any start gives the same answer, and with
 # pooling, where more passes than these were not seen to change the answer
 _EARLY_TOL = 1e-3
+_FIRST_STEPS = 2  # of rows, where passes end at zero: more would take up too many rows
 _GONE = 1e-5  # a row of this share of the largest effect leaves the passes; the finish may bring it back
 _MOST_INEXACT = 5  # passes with tasks that were not solved in time, before rows do the rest
 _KEEP_PASSES, _KEEP_SECONDS = 16, 30.0  # how often a checkpoint is written
@@ -66,7 +65,14 @@ def run_algorithm1(
         passes.run(max_iter, tol)
         return passes.judged(tol)
     A, intercept = passes.bring_home()
-    finish = RowDescent(problem).solve(penalty, A, intercept, max_iter=max_iter, tol=tol)
+    if A.any() or start is not None or penalty.is_convex or problem.design.placed is not None:
+        finish = RowDescent(problem).solve(penalty, A, intercept, max_iter=max_iter, tol=tol)
+    else:  # passes never leave zero: rows do, and passes may go on from where they lead
+        finish = best_of_starts(problem, penalty, max_iter=max_iter, tol=tol)
+        first = RowDescent(problem).solve(penalty, max_iter=_FIRST_STEPS, tol=_EARLY_TOL).A
+        if first.any():
+            other = run_algorithm1(problem, penalty, engine, start=first, max_iter=max_iter, tol=tol)
+            finish = min(finish, other, key=lambda end: end.objective)
     history = np.concatenate([passes.history, finish.history])
     return replace(finish, n_iter=len(history), history=history, solver="alternating")
 
@@ -125,19 +131,16 @@ class Passes:
     def __init__(
         self, problem: Problem, penalty: RowPenalty, engine: Engine, *, tol: float, start=None,
         intercept=None, accelerate: bool = True, report: Report | None = None,
-        checkpoint: FitCheckpoint | None = None, placed: Placed | None = None,
+        checkpoint: FitCheckpoint | None = None,
     ):  # fmt: skip
         self.problem, self.penalty = problem, penalty
         self.tol, self.report, self.checkpoint = tol, report, checkpoint
-        by_rows = (penalty.is_centred and penalty.p == 1.0) or penalty.known is not None
-        self.placed: Any = PlacedTogether(problem, penalty) if by_rows else placed
-        self.placed = self.placed or Placed.of(problem, engine)
-        self._are_many = has_many_small_tasks(problem)
+        self.placed = Placed.of(problem, engine)
         self.steps: Squarem | WeightSteps | None = None
         if accelerate and not penalty.is_separable:
-            self.steps = WeightSteps() if self._are_many else Squarem()
+            self.steps = WeightSteps() if has_many_small_tasks(problem) else Squarem()
         self.common: CommonPart | None = None
-        if penalty.is_centred and not by_rows:
+        if penalty.is_centred:
             self.common = CommonPart(problem.design, penalty.pooling, accelerate=accelerate)
         self.history: list[float] = []
         self.size, self.change, self.leapt = 0.0, np.inf, False
@@ -200,7 +203,7 @@ class Passes:
         inner = exact if self.steps is None else max(exact, min(1e-3, _INEXACT * self.change))
         kept = np.flatnonzero(np.isfinite(self.weights)).astype(np.int32)
         common = None if self.common is None else self.common.given[kept]
-        update = Update(kept, self.weights[kept], float(self.penalty.p), inner, common, self._are_many)
+        update = Update(kept, self.weights[kept], float(self.penalty.p), inner, common)
         held, result = self.placed.pass_over(self.held, update, len(self.history) + 1)
         self.n_inexact += not result.is_exact
         norms = result.norms if self.common is None else self.common.norms(result)
@@ -300,63 +303,3 @@ class Passes:
     def _tell(self, kept: np.ndarray) -> None:
         if self.report is not None:
             self.report(len(self.history), self.history[-1], self.change, len(kept))
-
-
-# -- passes in which all tasks are solved together, by rows; docs/model.md section 10 ------------------------
-
-
-class PlacedTogether:
-    """All tasks as one shard, with the questions of Algorithm 1 that `Placed` answers.
-
-    At p = 1 with a common part, tasks that are solved one after the other may stand still where they should
-    move together: each alone pays for leaving the common part. Rows move all tasks at once. They also know
-    the weights, signs and groups of their entries, which a task's own solver does not.
-
-    Parameters
-    ----------
-    problem : Problem
-        The tasks, in memory.
-    penalty : RowPenalty
-        A member with pooling, or with something known of the features.
-    """
-
-    def __init__(self, problem: Problem, penalty: RowPenalty):
-        if problem.design.placed is not None:
-            what = "p=1 with pooling" if penalty.known is None else "What is known of the features"
-            raise ValueError(
-                f"{what} is solved by rows, which need all data in memory: load them with stored.load()."
-            )
-        self.penalty, self.engine, self.shards = penalty, Threads(), [problem]
-        self._descent = RowDescent(problem)
-        self._spread = np.sqrt(problem.design.curvature)
-
-    def pass_over(self, before: list, update: Update, number: int) -> tuple[list, PassResult]:
-        """One pass from the coefficients held before; those held now, and what is said of them."""
-        design = self._descent.problem.design
-        weights = np.full(design.n_features, np.inf)
-        weights[update.kept] = update.weights
-        weighted, start, intercept = self.penalty.weighted(weights), None, None
-        previous = np.zeros((design.n_features, design.n_tasks))
-        if before[0] is not None:
-            previous, intercept = before[0].A.T, before[0].intercept
-            start = np.where(np.isinf(weights)[:, None], 0.0, previous)
-        found = self._descent.solve(weighted, start, intercept, max_iter=MOST_STEPS, tol=update.tol)
-        A = found.A
-        result = PassResult(
-            loss=found.objective - weighted.value(A),
-            norms=self.penalty.norms(A),
-            effect=np.max(np.abs(A) * self._spread, axis=1),
-            largest=float(np.abs(A).max(initial=0.0)),
-            moved=float(np.abs(A - previous).max(initial=0.0)),
-            sums=None,
-            is_exact=found.converged,
-        )
-        return [Held(np.ascontiguousarray(A.T), found.intercept)], result
-
-    def hold(self, A: np.ndarray, intercept: np.ndarray | None) -> list:
-        """Keep coefficients, (n_tasks, n_features)."""
-        return [Held(A, intercept)]
-
-    def bring_home(self, held: list) -> Held:
-        """The coefficients of all tasks, (n_tasks, n_features), and their intercepts."""
-        return held[0]

@@ -145,9 +145,7 @@ class RowDescent:
             solver="block",
         )
 
-    def settle(
-        self, penalty: RowPenalty, A=None, intercept=None, *, tol: float, rounds: int = _SETTLING_ROUNDS
-    ) -> Settled:
+    def settle(self, penalty: RowPenalty, A=None, intercept=None, *, tol: float) -> Settled:
         """Descend over the gathered features alone: one sweep over all of them, many over those kept, again.
 
         There is no look at the other features, and so no pass over the data.
@@ -157,7 +155,7 @@ class RowDescent:
         goal = tol * self.problem.scale
         everything = np.arange(self.working_set.size)
         last_sweep, moved = self.working_set.n_sweeps + _MOST_TO_SETTLE, math.inf
-        for _ in range(rounds):
+        for _ in range(_SETTLING_ROUNDS):
             if self.working_set.n_sweeps >= last_sweep:
                 break
             self._damping = max(self._damping - 1, 0)

@@ -99,13 +99,6 @@ def solve(
             problem, penalty, solver, engine or Threads(n_jobs), start=start, max_iter=max_iter, tol=tol,
             passes={"report": report, "checkpoint": checkpoint},
         )  # fmt: skip
-        if start is not None and not solution.converged and solution.n_iter < max_iter:
-            # the start led nowhere: paths of nearly separable classes may end far from their minimum
-            again = _dispatch(
-                problem, penalty, solver, engine or Threads(n_jobs), start=None, max_iter=max_iter, tol=tol,
-                passes={"report": report, "checkpoint": None},
-            )  # fmt: skip
-            solution = again if again.objective < solution.objective else solution
         if polish and solution.converged:
             solution = _polished(problem, penalty, solution, polish, tol)
         if units is not None:
@@ -132,32 +125,36 @@ def _polished(
 
 def _dispatch(problem, penalty, solver, engine, *, start, passes, **options) -> Solution:
     is_elsewhere = problem.design.placed is not None
+    serves = _why_rows_must_meet(penalty) is None
     if is_elsewhere:
         _check_reach(penalty, solver)
-    # At p = inf Algorithm 1 stands still (docs/model.md section 4): rows do its work.
-    passes_move = not math.isinf(penalty.p)
     # what runs elsewhere is Algorithm 1; the others need all rows in one place
-    by_tasks = is_elsewhere or not engine.is_here or penalty.is_ridge_like
-    if penalty.p == 2.0 and penalty.known is None and not penalty.is_convex:
-        by_tasks = by_tasks or has_many_small_tasks(problem)
-    if passes_move and (solver == "alternating" or (solver == "auto" and by_tasks)):
+    prefers = is_elsewhere or not engine.is_here or penalty.is_ridge_like
+    prefers = prefers or (not penalty.is_convex and has_many_small_tasks(problem))
+    if serves and (solver == "alternating" or (solver == "auto" and prefers)):
         return run_algorithm1(problem, penalty, engine, start=start, **options, **passes)
     if not penalty.is_convex:
         return best_of_starts(problem, penalty, start=start, **options)
     return RowDescent(problem).solve(penalty, start, **options)
 
 
+def _why_rows_must_meet(penalty: RowPenalty) -> str | None:
+    """What keeps Algorithm 1, which solves one task after the other, from a penalty; None if nothing does."""
+    if math.isinf(penalty.p):
+        return "p=inf"  # it stands still after one pass; docs/model.md section 4
+    if penalty.known is not None:
+        return "What is known of the features"
+    if penalty.is_centred and penalty.p == 1.0:
+        return "p=1 with pooling"  # every task alone pays for leaving the common part; section 10
+    return None
+
+
 def _check_reach(penalty: RowPenalty, solver: str) -> None:
     """Refuse what only row descent can do: it needs all rows in memory."""
-    if solver == "block":
+    why = "solver='block'" if solver == "block" else _why_rows_must_meet(penalty)
+    if why is not None:
         raise ValueError(
-            "solver='block' needs all rows in memory: use 'auto' for stored tasks, or load them with "
-            "stored.load()."
-        )
-    if math.isinf(penalty.p):
-        raise ValueError(
-            "p=inf is solved by rows, which need all data in memory: load them with stored.load(), or "
-            "choose a finite p."
+            f"{why} needs all rows in memory, and these tasks are stored: load them with stored.load()."
         )
 
 

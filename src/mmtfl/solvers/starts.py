@@ -16,7 +16,6 @@ from mmtfl.objective.penalties import RowPenalty
 from mmtfl.objective.problem import Problem
 from mmtfl.solvers.row_descent import RowDescent, Settled
 from mmtfl.solvers.solution import Solution
-from mmtfl.solvers.turns import Turns, needs_alternation
 
 _FEW_PASSES, _FEW_NEWTON_PASSES = 20, 40  # on one least-squares model, and where a pass is a few of them
 _RISING = tuple(2.0**-i for i in (3, 2.5, 2, 1.5, 1, 0.6, 0.3, 0.1))  # shares of alpha on the way up
@@ -62,8 +61,6 @@ def best_of_starts(
     """
     descent = RowDescent(problem)
     best = min(_settled(descent, penalty, start), key=lambda at: at.objective)
-    if needs_alternation(problem, penalty):
-        return Turns(descent, penalty).finish(best, max_iter=max_iter, tol=tol)
     problem.forget_null_gradient()  # of no use to a descent from elsewhere
     solution = descent.solve(penalty, best.A, best.intercept, max_iter=max_iter, tol=tol)
     history = np.concatenate([[best.objective_before], solution.history])
@@ -83,20 +80,16 @@ def is_zero_best(problem: Problem, penalty: RowPenalty, *, max_iter: int, tol: f
 
 def _settled(descent: RowDescent, penalty: RowPenalty, start) -> Iterator[Settled]:
     """Where descents over the promising features end, one after the other."""
-    problem, turns = descent.problem, needs_alternation(descent.problem, penalty)
-    n_features = problem.design.n_features
-    convex = (None, None) if turns else convex_start(descent, penalty)
+    problem, n_features = descent.problem, descent.problem.design.n_features
+    convex = convex_start(descent, penalty)
     promising, n_gathered = np.arange(n_features), descent.working_set.size
-    if turns or (n_features > _FEWEST and n_gathered <= _MOST * n_features):
+    if n_features > _FEWEST and n_gathered <= _MOST * n_features:
         # the steepest at zero, if few were gathered so far, and those of `start`
-        steepness = (penalty.convex() if turns else penalty).dual_norm(problem.null_gradient)
+        steepness = penalty.dual_norm(problem.null_gradient)
         promising = np.argsort(-steepness, kind="stable")[: max(0, _FEWEST - n_gathered)]
         if start is not None:
             promising = np.union1d(promising, np.flatnonzero(np.any(start != 0.0, axis=1)))
     descent.gather(penalty, promising)
-    if turns:
-        yield from Turns(descent, penalty).settled(start)
-        return
     for place in _starts(descent, penalty, convex, start):
         yield descent.settle(penalty, *place, tol=_ROUGH)
 
@@ -112,6 +105,7 @@ def _starts(descent: RowDescent, penalty: RowPenalty, convex: Place, start) -> I
     yield descent.rough_passes(penalty, _FEW_PASSES)
     design = descent.problem.design
     if design.n_tasks > MANY_TASKS:  # dearer starts were not seen to change which rows are kept
+        yield None, None
         return
     if not descent.problem.loss.is_quadratic:
         yield descent.rough_passes(penalty, _FEW_NEWTON_PASSES, follow=True)

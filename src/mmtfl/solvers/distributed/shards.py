@@ -163,8 +163,7 @@ class Held(NamedTuple):
 class Update(NamedTuple):
     """What goes out at a pass: the features still there, their weights, the norm, and how exact to be.
 
-    With pooling also their common part; and whether small tasks are so many that losses other than the
-    squared one are worth compiling a solver of all of them.
+    With pooling also their common part.
     """
 
     kept: np.ndarray
@@ -172,7 +171,6 @@ class Update(NamedTuple):
     p: float
     tol: float
     common: np.ndarray | None = None
-    are_many: bool = False
 
 
 class Reply(NamedTuple):
@@ -200,7 +198,7 @@ def run_pass(shard: Shard, spec: Spec, before: tuple[Held, Any] | None, update: 
     A, intercept, losses = np.zeros((n_tasks, n_features)), np.zeros(n_tasks), np.full(n_tasks, np.nan)
     effect, is_exact = np.zeros(len(update.kept)), True
     with one_blas_thread():
-        small = shard.small_tasks(spec) if spec.loss.is_quadratic or update.are_many else None
+        small = shard.small_tasks(spec)
         if small is not None:
             last = None if before is None else _some(before[0], small.members)
             answers = small.solve(weights, update.p, update.tol, last, common)

@@ -6,7 +6,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
-from numpy.testing import assert_allclose, assert_array_equal
+from numpy.testing import assert_allclose
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import Ridge
 
@@ -113,11 +113,12 @@ def test_lines_are_norms_of_coefficients_and_the_choice_is_marked(search):
     for line, j in zip(display.lines_, largest, strict=True):
         assert_allclose(line.get_xdata(), path.alphas)
         assert_allclose(line.get_ydata(), sizes[:, j])
-    upper, lower = display.axes_
-    assert upper.get_xscale() == lower.get_xscale() == "log"
-    assert_array_equal(lower.lines[0].get_ydata(), path.n_kept)
-    assert_allclose(lower.lines[1].get_xdata(), search.alpha_)
-    assert [text.get_text() for text in upper.get_legend().get_texts()] == [f"x{j}" for j in largest]
+    assert display.ax_.get_xscale() == "log"
+    kept = dict(zip(path.alphas, path.n_kept, strict=True))
+    ticks = zip(display.kept_.get_xticks(), display.kept_.get_xticklabels(), strict=True)
+    assert [int(text.get_text()) for _, text in ticks] == [kept[x] for x in display.kept_.get_xticks()]
+    assert_allclose(display.ax_.lines[-1].get_xdata(), search.alpha_)
+    assert [text.get_text() for text in display.ax_.get_legend().get_texts()] == [f"x{j}" for j in largest]
 
 
 def test_the_path_function_can_be_drawn_with_names_and_in_axes_of_a_figure(data):
@@ -278,14 +279,12 @@ def test_every_model_is_drawn_with_hostile_names(model, data):
     labels = np.array(["$t", "_a", "b" * 200, "x\\y$"])[data.task]
     model.fit(X, data.y, task=labels)
     for display in (
-        SharingMapDisplay.from_estimator(model, X, data.y, labels),
+        SharingMapDisplay.from_estimator(model, scaled=True),
         SharedPartDisplay.from_estimator(model),
         HistoryDisplay.from_estimator(model),
     ):
         display.figure_.canvas.draw()
-        axes = getattr(display, "axes_", [display.ax_])
-        assert axes[-1].get_xlabel()  # the lowest panel, and the first one
-        assert axes[0].get_ylabel()
+        assert display.ax_.get_xlabel() and display.ax_.get_ylabel()
         plt.close(display.figure_)
 
 

@@ -25,15 +25,14 @@ def test_rows_outside_their_interval_are_crosses_and_all_rows_are_counted(rows):
     inside = (low <= y) & (y <= high)
     assert display.labels_ == ["a", "b", "c"]
     assert_allclose(display.covered_, [inside[task == label].mean() for label in "abc"])
-    dots, crosses = display.axes_[1].collections[1:]
-    assert len(dots.get_offsets()) == inside[task == "b"].sum() > 0
-    assert len(crosses.get_offsets()) == (~inside)[task == "b"].sum() > 0
+    assert len(display.inside_.get_offsets()) == inside.sum() > 0
+    assert len(display.outside_.get_offsets()) == (~inside).sum() > 0
 
 
-def test_several_targets_have_a_panel_each(rows):
+def test_several_targets_are_drawn_where_they_were_observed(rows):
     X = rows[0]
     Y = X[:, :2] + np.random.default_rng(0).normal(size=(180, 2))
     Y[::5, 0] = np.nan
     model = MMTFLRegressor(alpha=0.1).fit(X[:90], Y[:90]).calibrate(X[90:], Y[90:])
     display = IntervalDisplay.from_estimator(model, X, Y)
-    assert len(display.axes_) == 2 and "144 rows" in display.axes_[0].get_title()
+    assert ["144 rows" in name.get_text() for name in display.ax_.get_xticklabels()] == [True, False]

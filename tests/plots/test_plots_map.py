@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from mmtfl import MMTFLClassifier, MMTFLRegressor, RobustRegressor
+from mmtfl import MMTFLRegressor, RobustRegressor
 from mmtfl.datasets import make_tasks
 from mmtfl.plots import SharedPartDisplay, SharingMapDisplay
 from mmtfl.plots.sharing_map import largest_in_blocks
@@ -41,9 +41,8 @@ def test_the_image_can_hold_what_tasks_have_beside_the_common_part():
     rows = np.flatnonzero(model.coef_.any(axis=0))
     assert_allclose(image_of(display), (model.coef_ - model.common_).T[rows])
     assert display.colorbar_.ax.get_ylabel() == "distance from the common part (white: zero)"
-    spread = data.X.std(axis=0)
-    display = SharingMapDisplay.from_estimator(model, data.X, order="given", beside_common=True)
-    assert_allclose(image_of(display), ((model.coef_ - model.common_) * spread).T[rows])
+    display = SharingMapDisplay.from_estimator(model, scaled=True, order="given", beside_common=True)
+    assert_allclose(image_of(display), ((model.coef_ - model.common_) * data.X.std(axis=0)).T[rows])
     with pytest.raises(ValueError, match="no common part"):
         SharingMapDisplay.from_estimator(model_of(mixed(20, 5)), beside_common=True)
 
@@ -93,36 +92,15 @@ def test_negative_cells_carry_a_dash():
 def test_coefficients_scale_to_spreads_of_features_and_targets():
     data = make_tasks(n_tasks=3, n_samples=50, n_features=6, n_informative=3, random_state=0)
     X, y = data.X * np.array([1, 10, 100, 1, 1, 1]), np.where(data.task == 1, 1000.0, 1.0) * data.y
-    model = MMTFLRegressor(p=1, k=1, alpha=1e-3).fit(X, y, task=data.task)
     spread = np.array([y[data.task == t].std() for t in range(3)])
-    for targets, expected in ((None, model.coef_), (y, model.coef_ / spread[:, None])):
-        labels = None if targets is None else data.task
-        display = SharingMapDisplay.from_estimator(model, X, targets, labels)
+    for own_scale, unit in ((False, np.ones(3)), (True, spread)):
+        model = MMTFLRegressor(p=1, k=1, alpha=1e-3, scale_targets=own_scale).fit(X, y, task=data.task)
+        display = SharingMapDisplay.from_estimator(model, scaled=True)
         rows = [int(name[1:]) for name in display.features]
-        assert_allclose(image_of(display), (expected * X.std(axis=0)).T[np.ix_(rows, display.tasks)])
-        assert "scaled to s.d. of features" in display.ax_.get_title(loc="left")
-
-
-def test_classes_are_no_scale():
-    data = make_tasks(3, 40, 5, n_informative=3, noise=1.0, random_state=0)
-    y = np.where(data.y > 0, "yes", "no")
-    model = MMTFLClassifier(alpha=0.02).fit(data.X, y, task=data.task)
-    with_classes = SharingMapDisplay.from_estimator(model, data.X, y, data.task)
-    without = SharingMapDisplay.from_estimator(model, data.X)
-    assert_array_equal(image_of(with_classes), image_of(without))
-    assert with_classes.quantity == without.quantity
-    coded = SharingMapDisplay.from_estimator(model, data.X, (y == "yes").astype(int), data.task)
-    assert_array_equal(image_of(coded), image_of(without))
-
-
-def test_scaling_refuses_targets_without_rows_and_tasks_without_targets():
-    data = make_tasks(n_tasks=3, n_samples=20, n_features=4, n_informative=2, random_state=0)
-    model = MMTFLRegressor(alpha=0.1).fit(data.X, data.y, task=data.task)
-    with pytest.raises(ValueError, match="without X"):
-        SharingMapDisplay.from_estimator(model, y=data.y)
-    known = data.task < 2
-    with pytest.raises(ValueError, match="Task 2 has no rows here"):
-        SharingMapDisplay.from_estimator(model, data.X[known], data.y[known], data.task[known])
+        expected = (model.coef_ / unit[:, None] * X.std(axis=0)).T[np.ix_(rows, display.tasks)]
+        assert_allclose(image_of(display), expected)
+        title = display.ax_.get_title(loc="left")
+        assert "per s.d. of the feature" in title and ("s.d. of the target" in title) == own_scale
 
 
 # -- order ---------------------------------------------------------------------------------------------------

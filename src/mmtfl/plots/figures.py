@@ -15,9 +15,6 @@ from sklearn.utils.validation import check_is_fitted
 from mmtfl.errors import require
 from mmtfl.estimators.base import TaskModel
 from mmtfl.estimators.feature_use import KINDS, feature_use
-from mmtfl.estimators.inputs import matrix_values, n_dimensions, take_task_column
-from mmtfl.tasks.container import Tasks
-from mmtfl.tasks.scaling import column_spread, target_spread
 
 # Okabe and Ito's palette without yellow and sky blue, which are too pale for lines on white
 BLUE, VERMILLION, GREEN, ORANGE, PURPLE = "#0072B2", "#D55E00", "#009E73", "#E69F00", "#CC79A7"
@@ -27,17 +24,12 @@ GREY = "#9A9A9A"
 SMALL = 8  # points: the least that reads well in print
 POINTS = 72.0  # of an inch
 _LETTER = 0.62 * SMALL  # width of a character in points
-_GAPS = (5.0, 16.0)  # points between a point and its label; at the second, a line joins them
-# the sides of a point on which its label may stand: right, left, above, below, then the diagonals
+# the sides of a point on which its label may stand
 _SIDES = (
     (1, 0, "left", "center"),
     (-1, 0, "right", "center"),
     (0, 1, "center", "bottom"),
     (0, -1, "center", "top"),
-    (1, 1, "left", "bottom"),
-    (-1, 1, "right", "bottom"),
-    (1, -1, "left", "top"),
-    (-1, -1, "right", "top"),
 )
 _SIZES = {
     "c": "c, the part common to all tasks",
@@ -116,34 +108,6 @@ def fitted(model: Any) -> TaskModel:
     return inner
 
 
-def common_part(model: Any) -> np.ndarray:
-    """What the tasks of a model scatter about, (n_features,); a model without pooling is refused."""
-    return fitted(model)._pooled_slopes()
-
-
-def spreads(model: Any, X: Any, y: Any = None, task: Any = None) -> tuple[np.ndarray, np.ndarray]:
-    """Standard deviation of each feature over all rows, and of each task's target (one without y)."""
-    model = fitted(model)
-    if y is None:
-        X = model._read_design(take_task_column(X, task, model.task_column)[0], reset=False)[0]
-        return column_spread(Tasks.from_rows(X, np.zeros(X.shape[0]))), np.ones(len(model.tasks_))
-    X, _, labels = model._locate(X, task)
-    if n_dimensions(y) == 2 and labels is None:
-        data = Tasks.from_shared(X, matrix_values(y), labels=model.tasks_)
-    else:
-        data = Tasks.from_rows(X, np.asarray(y, dtype=float).ravel(), labels)
-    if labels is None:
-        return column_spread(data), target_spread(data)
-    found = dict(zip(data.labels.tolist(), target_spread(data).tolist(), strict=True))
-    missing = [label for label in model.tasks_.tolist() if label not in found]
-    if missing:
-        raise ValueError(
-            f"Task {missing[0]!r} has no rows here, so the spread of its target is not known: pass rows of "
-            f"all {len(model.tasks_)} tasks, or leave y out."
-        )
-    return column_spread(data), np.array([found[label] for label in model.tasks_.tolist()])
-
-
 def columns_of(frame: Any) -> dict[str, np.ndarray]:
     """The columns of a frame of any library as arrays."""
     return {
@@ -193,64 +157,7 @@ class Display:
         self.ax_, self.figure_ = ax, ax.figure
 
 
-class TaskPanels(Display):
-    """A display with a panel for each of some tasks: a kind of display says of which, and how large it is.
-
-    Attributes
-    ----------
-    labels_ : list
-        Label of the task of each panel; None where one panel has all of them.
-    axes_ : ndarray of matplotlib axes
-        The panels.
-    """
-
-    _tasks_shown: Any
-    _panel: Any = 2.4, 2.2  # inches
-    _margin = 0.4
-    _least: Any = 4.5, 3.0  # size of a figure
-
-    def _open(self, ax: Any) -> None:
-        self.labels_ = self._tasks_shown
-        n = len(self.labels_)
-        self._n_columns = 2 if n == 4 else min(n, 3)
-        shape = -(-n // self._n_columns), self._n_columns
-        parts = zip(self._panel, shape[::-1], self._least, strict=True)
-        wide, high = (max(inches * n_panels + self._margin, least) for inches, n_panels, least in parts)
-        panels = panels_for(ax, shape, (wide, high)).ravel()
-        for spare in panels[n:]:
-            spare.remove()
-        self.axes_ = panels[:n]
-        self.ax_, self.figure_ = self.axes_[0], self.axes_[0].figure
-
-    def _name_axes(self, across: str, up: str, **look: Any) -> None:
-        """Name the axes of the panels at the left and at the bottom."""
-        for i, panel in enumerate(self.axes_):
-            panel.tick_params(labelsize=SMALL)
-            if i + self._n_columns >= len(self.axes_):
-                panel.set_xlabel(across, **PLAIN, **look)
-            if i % self._n_columns == 0:
-                panel.set_ylabel(up, **PLAIN, **look)
-
-
 # -- axes and colours ----------------------------------------------------------------------------------------
-
-
-def panels_for(
-    ax: Any, shape: tuple[int, int], figsize: tuple[float, float], *, heights: list[float] | None = None
-) -> np.ndarray:
-    """A grid of axes in a new figure, or in the place of the caller's axes, which are then hidden."""
-    if ax is None:
-        figure = require("matplotlib.pyplot", "plots").figure(figsize=figsize, layout="constrained")
-        return figure.subplots(*shape, squeeze=False, height_ratios=heights)
-    ax.set_axis_off()
-    place = ax.get_subplotspec()
-    if place is not None:
-        grid = place.subgridspec(*shape, height_ratios=heights)
-    else:
-        box = ax.get_position()
-        edges = {"left": box.x0, "right": box.x1, "bottom": box.y0, "top": box.y1}
-        grid = ax.figure.add_gridspec(*shape, height_ratios=heights, **edges)
-    return grid.subplots(squeeze=False)
 
 
 def whole_numbers(most: int = 9) -> Any:
@@ -377,39 +284,23 @@ def legend(ax: Any, entries: Sequence[tuple[Any, str]], **options: Any) -> Any:
 def label_points(
     ax: Any, points: np.ndarray, names: Sequence[Any], chosen: Sequence[int], *, width: int = 24
 ) -> list[Any]:
-    """Name the chosen ones of points (n, 2), in the order given, where no name or point is in the way.
-
-    A name without a free place beside its point is left out.
-    """
+    """Name the chosen ones of points (n, 2), in the order given; those without a free place have no name."""
     ax.figure.draw_without_rendering()  # where things are is known once the layout has run
-    inside = ax.get_window_extent()
-    dots, scale = ax.transData.transform(points), ax.figure.dpi / POINTS
-    obstacles = dots
-    taken: list[Any] = []
+    inside, dots = ax.get_window_extent(), ax.transData.transform(points)
     made: list[Any] = []
-    for j in chosen:
-        name = shown(names[j], width)
-        for gap, (right, up, ha, va) in product(_GAPS, _SIDES):
-            offset = {"xytext": (gap * right, gap * up), "textcoords": "offset points"}
-            text = ax.annotate(name, points[j], **offset, ha=ha, va=va, fontsize=SMALL, **PLAIN)
-            text.set_in_layout(False)
-            box = text.get_window_extent().padded(2.0)
-            fits = np.all(box.min >= inside.min) and np.all(box.max <= inside.max)
-            step = scale * gap * np.array([right, up])
-            line = dots[j] + np.linspace(0.3, 1.0, 8)[:, None] * step if gap > _GAPS[0] else dots[:0]
-            crossed = any(box.overlaps(other) or np.any(_within(line, other)) for other in taken)
-            if fits and not crossed and not np.any(_within(obstacles, box)):
-                taken.append(box)
-                made.append(text)
-                obstacles = np.vstack([obstacles, line])
-                if len(line):
-                    look = {"arrowstyle": "-", "linewidth": 0.5, "color": ink(), "shrinkA": 0, "shrinkB": 2}
-                    ax.annotate("", points[j], **offset, arrowprops=look).set_in_layout(False)
-                break
+    taken: dict[int, Any] = {}
+    for j, (right, up, ha, va) in product(chosen, _SIDES):
+        if j in taken:
+            continue
+        at = {"xytext": (5.0 * right, 5.0 * up), "textcoords": "offset points", "ha": ha, "va": va}
+        text = ax.annotate(shown(names[j], width), points[j], fontsize=SMALL, **at, **PLAIN)
+        text.set_in_layout(False)
+        box = text.get_window_extent().padded(2.0)
+        fits = np.all(box.min >= inside.min) and np.all(box.max <= inside.max)
+        in_the_way = np.any(np.all((dots >= box.min) & (dots <= box.max), axis=1))
+        if fits and not in_the_way and not any(map(box.overlaps, taken.values())):
+            taken[j] = box
+            made.append(text)
+        else:
             text.remove()
     return made
-
-
-def _within(dots: np.ndarray, box: Any) -> np.ndarray:
-    """Which of some points, in pixels, are in a box."""
-    return np.all((dots >= box.min) & (dots <= box.max), axis=1)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from mmtfl.errors import require
 from mmtfl.plots import figures
 from mmtfl.wording import noun_of_tasks
 
@@ -137,7 +138,8 @@ class ForestDisplay(figures.Display):
             own = figures.columns_of(model.task_effects(feature, coverage))
             label = feature if isinstance(feature, str) else model._feature_names()[feature]
             forest, left_out = effects_by_task(table, own, label)
-            unit = "if it is true" if _is_level(table, label) else "per unit"
+            is_level = table["column"][table["feature"] == label][0] != label  # as ward=surgery
+            unit = "if it is true" if is_level else "per unit"
             name = f"{_RATIOS.get(ratio or '', 'effect')} of {figures.shown(label)}, {unit}"
         look: dict[str, Any] = {"ratio": ratio, "coverage": coverage, "n_left_out": left_out}
         look["noun"] = noun_of_tasks(model)[0]
@@ -152,8 +154,12 @@ class ForestDisplay(figures.Display):
         ax, forest = self.ax_, self.forest
         at = np.arange(len(forest.labels))
         n_rows = len(at)
-        lines = require_lines(forest, at, self._on_axis)
-        self.intervals_ = ax.add_collection(lines)
+        ends = self._on_axis(np.column_stack([forest.lower, forest.upper]))
+        segments = [
+            [(low, y), (high, y)] for (low, high), y in zip(ends, at, strict=True) if np.isfinite(low)
+        ]
+        lines = require("matplotlib.collections", "plots").LineCollection
+        self.intervals_ = ax.add_collection(lines(segments, colors=figures.BLUE, linewidths=1.2))
         size = 12.0 + 60.0 * forest.weight
         self.squares_ = ax.scatter(
             self._on_axis(forest.effect), at, s=size, marker="s", color=figures.BLUE, zorder=3
@@ -206,15 +212,6 @@ class ForestDisplay(figures.Display):
         return lines
 
 
-def require_lines(forest: Forest, at: np.ndarray, on_axis: Any) -> Any:
-    """The intervals as one collection of lines."""
-    from matplotlib.collections import LineCollection
-
-    ends = on_axis(np.column_stack([forest.lower, forest.upper]))
-    segments = [[(low, y), (high, y)] for (low, high), y in zip(ends, at, strict=True) if np.isfinite(low)]
-    return LineCollection(segments, colors=figures.BLUE, linewidths=1.2)
-
-
 def effects_by_task(
     table: dict[str, np.ndarray], own: dict[str, np.ndarray], feature: str
 ) -> tuple[Forest, int]:
@@ -248,9 +245,3 @@ def averages(table: dict[str, np.ndarray]) -> tuple[Forest, int]:
     labels = [f"{table['feature'][j]}: {table['word'][j]}" for j in shown]
     effect, lower, upper = (table[f"quartiles{end}"][shown] for end in ("", "_lower", "_upper"))
     return Forest(labels, effect, lower, upper, np.full(len(shown), 0.4)), len(known) - len(shown)
-
-
-def _is_level(table: dict[str, np.ndarray], feature: str) -> bool:
-    """Whether a feature is a level of a column of words, as in ward=surgery."""
-    row = int(np.flatnonzero(table["feature"] == feature)[0])
-    return str(table["column"][row]) != feature

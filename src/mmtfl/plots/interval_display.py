@@ -12,16 +12,16 @@ from mmtfl.plots import figures
 from mmtfl.tasks.checks import check_length
 from mmtfl.wording import count
 
-_PANELS = 6  # tasks with a panel of their own
-_MOST_ROWS = 150  # of a panel; beyond, evenly spaced ones
+_MOST_TASKS = 6
+_MOST_ROWS = 60  # of a task; beyond, evenly spaced ones
 
 
 @dataclass(eq=False, repr=False)
-class IntervalDisplay(figures.TaskPanels):
-    """Rows in the order of their predictions, with their intervals and what was observed.
+class IntervalDisplay(figures.Display):
+    """Rows of the six largest tasks in the order of their predictions, with intervals and what was observed.
 
-    Rows outside their interval are crosses. The largest six tasks have a panel each. Beyond 150 rows of a
-    task evenly spaced ones are drawn, and all are counted.
+    Rows outside their interval are crosses. Beyond 60 rows of a task evenly spaced ones are drawn, and all
+    are counted.
 
     Parameters
     ----------
@@ -37,13 +37,13 @@ class IntervalDisplay(figures.TaskPanels):
     Attributes
     ----------
     labels_ : list
-        Label of the task of each panel.
-    covered_ : ndarray of shape (n_panels,)
-        Share of the task's rows that are within their interval.
-    axes_ : ndarray of matplotlib axes
-        The panels.
+        The tasks.
+    covered_ : ndarray of shape (n_tasks,)
+        Share of the rows of each that are within their interval.
+    inside_, outside_ : matplotlib collections
+        What was observed.
     ax_, figure_ : matplotlib axes and figure
-        The first panel, and the figure.
+        Where it was drawn.
 
     Examples
     --------
@@ -83,7 +83,7 @@ class IntervalDisplay(figures.TaskPanels):
         coverage : float, default=0.9
             Share of the rows that the intervals are to hold.
         ax : matplotlib axes, optional
-            Where to draw, split into panels; None makes a figure.
+            Where to draw; None makes a figure.
 
         Returns
         -------
@@ -92,65 +92,51 @@ class IntervalDisplay(figures.TaskPanels):
         """
         inner: Any = figures.fitted(model)
         ends = inner.predict_interval(X, task=task, coverage=coverage)
-        labels = labels_of(inner, X, task, ends[..., 0])
-        (y_true, lower, place), (_, upper, _) = (stack_rows(y, ends[..., end], labels) for end in (0, 1))
-        return cls(y_true, np.column_stack([lower, upper]), task=place, coverage=coverage).plot(ax)
+        if ends.ndim == 3:  # tasks that are columns of y
+            values = matrix_values(y)
+            if values.shape != ends.shape[:2]:
+                raise ValueError(
+                    f"y has shape {values.shape} and its predictions {ends.shape[:2]}: pass one for each."
+                )
+            rows, columns = np.nonzero(values == values)
+            return cls(
+                values[rows, columns], ends[rows, columns], task=inner.tasks_[columns], coverage=coverage
+            ).plot(ax)
+        labels = take_task_column(X, task, inner.task_column)[1]
+        labels = np.repeat(inner.tasks_[:1], len(ends)) if labels is None else np.asarray(labels)
+        values = np.asarray(y).ravel()
+        check_length("y", len(values), len(ends))
+        return cls(values, ends, task=labels, coverage=coverage).plot(ax)
 
     @property
-    def _tasks_shown(self) -> list[Any]:
-        labels, sizes = np.unique(self.task, return_counts=True)
-        return labels[np.sort(np.argsort(-sizes, kind="stable")[:_PANELS])].tolist()
+    def _size(self) -> tuple[float, float]:
+        return float(np.clip(1.4 * len(np.unique(self.task)), 4.5, 8.4)), 3.6
 
     def _draw(self) -> None:
-        pairs = zip(self.axes_, self.labels_, strict=True)
-        self.covered_ = np.array([self._draw_task(*pair) for pair in pairs])
-        self._name_axes("rows, by prediction", "observed, with interval", fontsize=figures.SMALL + 1)
-
-    def _draw_task(self, panel: Any, label: Any) -> float:
-        """Draw one task; the share of its rows that is covered."""
-        rows = np.flatnonzero(self.task == label)
-        rows = rows[np.argsort(self.interval[rows].mean(axis=1), kind="stable")]
-        lower, upper = self.interval[rows].T
-        inside = (lower <= self.y_true[rows]) & (self.y_true[rows] <= upper)
-        shown = np.unique(np.linspace(0, len(rows) - 1, min(len(rows), _MOST_ROWS)).round().astype(int))
-        at, y = np.arange(len(shown)), self.y_true[rows[shown]]
-        ends = np.where(np.isfinite(self.interval[rows[shown]]), self.interval[rows[shown]], np.nan)
-        panel.vlines(at, *ends.T, color=figures.BLUE, alpha=0.3, linewidth=1.2)
-        for part, marker, size, colour in (
-            (inside[shown], "o", 7, figures.BLUE),
-            (~inside[shown], "x", 18, figures.VERMILLION),
-        ):
-            panel.scatter(at[part], y[part], s=size, color=colour, marker=marker, linewidths=1.0, zorder=3)
-        panel.set_xticks([])
-        covered = float(inside.mean())
-        lines = [
-            figures.task_name(label, 18),
-            f"{covered:.0%} of {count(len(rows), 'row')} ({self.coverage:.0%} asked)",
-        ]
-        panel.set_title("\n".join(lines), fontsize=figures.SMALL + 1, **figures.PLAIN)
-        return covered
-
-
-def labels_of(model: Any, X: Any, task: Any, y_pred: np.ndarray) -> np.ndarray:
-    """Task label of each row of the predictions; of each column, if they have two dimensions."""
-    if y_pred.ndim == 2:
-        return model.tasks_
-    labels = take_task_column(X, task, model.task_column)[1]
-    return np.repeat(model.tasks_[:1], len(y_pred)) if labels is None else labels
-
-
-def stack_rows(y: Any, y_pred: np.ndarray, task: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Targets, predictions and labels, one row for each that was observed."""
-    if y_pred.ndim == 2:
-        Y = matrix_values(y)
-        if Y.shape != y_pred.shape:
-            raise ValueError(f"y has shape {Y.shape} and its predictions {y_pred.shape}: pass one for each.")
-        labels = np.arange(Y.shape[1]) if task is None else np.asarray(task)
-        check_length("task", len(labels), Y.shape[1])
-        rows, columns = np.nonzero(Y == Y)
-        return Y[rows, columns], y_pred[rows, columns], labels[columns]
-    y_true = np.asarray(y).ravel()
-    check_length("y_pred", len(y_pred), len(y_true))
-    labels = np.zeros(len(y_true), dtype=int) if task is None else np.asarray(task)
-    check_length("task", len(labels), len(y_true))
-    return y_true, y_pred, labels
+        ax, labels = self.ax_, np.unique(self.task, return_counts=True)
+        self.labels_ = labels[0][np.sort(np.argsort(-labels[1], kind="stable")[:_MOST_TASKS])].tolist()
+        inside = (self.interval[:, 0] <= self.y_true) & (self.y_true <= self.interval[:, 1])
+        order, at, names, covered = [], [], [], []
+        for t, label in enumerate(self.labels_):
+            rows = np.flatnonzero(self.task == label)
+            rows = rows[np.argsort(self.interval[rows].mean(axis=1), kind="stable")]
+            order.append(rows[np.unique(np.linspace(0, len(rows) - 1, _MOST_ROWS).round().astype(int))])
+            at.append(t + np.linspace(0.05, 0.95, len(order[-1])))
+            covered.append(float(inside[rows].mean()))
+            names.append(f"{figures.task_name(label, 14)}\n{covered[-1]:.0%} of {count(len(rows), 'row')}")
+        self.covered_ = np.array(covered)
+        shown, x = np.concatenate(order), np.concatenate(at)
+        ends = np.where(np.isfinite(self.interval[shown]), self.interval[shown], np.nan)
+        ax.vlines(x, *ends.T, color=figures.BLUE, alpha=0.3, linewidth=1.2)
+        self.inside_, self.outside_ = (
+            ax.scatter(x[part], self.y_true[shown[part]], zorder=3, linewidths=1.0, **look)
+            for part, look in (
+                (inside[shown], {"marker": "o", "s": 7, "color": figures.BLUE}),
+                (~inside[shown], {"marker": "x", "s": 18, "color": figures.VERMILLION}),
+            )
+        )
+        places = np.arange(len(names)) + 0.5
+        ax.set_xticks(places, names, fontsize=figures.SMALL, **figures.PLAIN)
+        ax.tick_params(axis="x", length=0)
+        ax.set(xlim=(0, len(names)), ylabel="observed, with interval")
+        figures.note(ax, [f"intervals that hold {self.coverage:.0%} of new rows; rows by their prediction"])

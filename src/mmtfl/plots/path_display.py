@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from mmtfl.plots import figures
 
 @dataclass(eq=False, repr=False)
 class PathDisplay(figures.Display):
-    """Sizes of the features' coefficients, and the number of features kept, against alpha.
+    """Sizes of the features' coefficients against alpha, with the number of features kept above.
 
     The size of a feature is the Euclidean norm of its coefficients over tasks, on the scale that the penalty
     saw: with ``standardize`` for one standard deviation of the feature, with ``scale_targets`` in standard
@@ -32,15 +32,17 @@ class PathDisplay(figures.Display):
         The strength chosen.
     scaled : str, default=""
         On which scale the sizes are, such as "per s.d. of the feature"; empty for the units of the data.
+    n_labels : int, default=8
+        Number of features to name.
 
     Attributes
     ----------
     lines_ : list of matplotlib lines
         Those of the named features, largest first.
-    axes_ : ndarray of two matplotlib axes
-        Sizes above, number of features below.
+    kept_ : matplotlib axis
+        The numbers of features kept, above the picture.
     ax_, figure_ : matplotlib axes and figure
-        The upper axes, and the figure.
+        Where it was drawn.
 
     Examples
     --------
@@ -54,12 +56,15 @@ class PathDisplay(figures.Display):
     (20, 8)
     """
 
+    _size = 6.5, 4.4
+
     alphas: np.ndarray
     sizes: np.ndarray
     _: KW_ONLY
     features: np.ndarray
     alpha: float | None = None
     scaled: str = ""
+    n_labels: int = 8
 
     @classmethod
     def from_estimator(cls, model: Any, *, n_labels: int = 8, ax: Any = None) -> PathDisplay:
@@ -72,7 +77,7 @@ class PathDisplay(figures.Display):
         n_labels : int, default=8
             Number of features to name.
         ax : matplotlib axes, optional
-            Where to draw, split in two; None makes a figure.
+            Where to draw; None makes a figure.
 
         Returns
         -------
@@ -91,8 +96,6 @@ class PathDisplay(figures.Display):
                 f"{type(model).__name__}(per_task=True) has one path per task: draw one of them with "
                 "PathDisplay.from_path(model.path_[0])."
             )
-        # a path of an earlier version does not know its scales
-        found = replace(found, column_scale=model.column_scale_, target_scale=model.target_scale_)
         names = getattr(model, "feature_names_in_", None)
         return cls.from_path(found, alpha=model.alpha_, features=names, n_labels=n_labels, ax=ax)
 
@@ -113,7 +116,7 @@ class PathDisplay(figures.Display):
         n_labels : int, default=8
             Number of features to name.
         ax : matplotlib axes, optional
-            Where to draw, split in two; None makes a figure.
+            Where to draw; None makes a figure.
 
         Returns
         -------
@@ -132,55 +135,38 @@ class PathDisplay(figures.Display):
         names = np.array([str(name) for name in features], dtype=object)
         scales = {"per s.d. of the feature": path.column_scale, "in s.d. of the target": path.target_scale}
         scaled = ", ".join(words for words, scale in scales.items() if scale is not None)
-        return cls(path.alphas, sizes, features=names, alpha=alpha, scaled=scaled).plot(ax, n_labels=n_labels)
+        look: dict[str, Any] = {"alpha": alpha, "scaled": scaled, "n_labels": n_labels}
+        return cls(path.alphas, sizes, features=names, **look).plot(ax)
 
-    def plot(self, ax: Any = None, *, n_labels: int = 8) -> PathDisplay:
-        """Draw sizes above, numbers of features below.
-
-        Parameters
-        ----------
-        ax : matplotlib axes, optional
-            Where to draw, split in two; None makes a figure.
-        n_labels : int, default=8
-            Number of features to name.
-
-        Returns
-        -------
-        self : PathDisplay
-            Drawn.
-        """
-        self.axes_ = figures.panels_for(ax, (2, 1), (6.5, 5.0), heights=[3.0, 1.0])[:, 0]
-        upper, lower = self.axes_
-        self.ax_, self.figure_ = upper, upper.figure
-        named = self._largest(n_labels)
+    def _draw(self) -> None:
+        ax, named = self.ax_, self._largest(self.n_labels)
         others = np.setdiff1d(np.flatnonzero(self.sizes.any(axis=0)), named)
         curves = [np.column_stack([self.alphas, self.sizes[:, j]]) for j in others]
         look = {"colors": figures.GREY, "linewidths": 0.6, "alpha": 0.7, "rasterized": len(others) > 500}
-        upper.add_collection(require("matplotlib.collections", "plots").LineCollection(curves, **look))
+        ax.add_collection(require("matplotlib.collections", "plots").LineCollection(curves, **look))
         self.lines_ = [
-            upper.plot(self.alphas, self.sizes[:, j], **figures.line_style(i), linewidth=1.6)[0]
+            ax.plot(self.alphas, self.sizes[:, j], **figures.line_style(i), linewidth=1.6)[0]
             for i, j in enumerate(named)
         ]
-        lower.step(self.alphas, np.count_nonzero(self.sizes, axis=1), where="mid", color=figures.BLUE)
-        for one in self.axes_:
-            one.set_xscale("log")
-            one.grid(alpha=0.3)
-            one.set_ylim(bottom=0.0)
-            if self.alpha is not None:
-                one.axvline(self.alpha, color=figures.ink(), linestyle=(0, (1, 2)), linewidth=1.2)
-        upper.sharex(lower)
-        upper.tick_params(labelbottom=False)
         scaled = f"\n{self.scaled}" if self.scaled else ""
-        upper.set_ylabel(f"size of a feature's coefficients\n(norm over tasks){scaled}")
-        lower.set(xlabel="alpha, the strength of the penalty", ylabel="features\nkept")
-        lower.yaxis.set_major_locator(figures.whole_numbers(4))
-        self.figure_.align_ylabels(self.axes_)
+        ax.set(
+            xscale="log",
+            xlabel="alpha, the strength of the penalty",
+            ylabel=f"size of a feature's coefficients\n(norm over tasks){scaled}",
+        )
+        ax.grid(alpha=0.3)
+        ax.set_ylim(bottom=0.0)
+        self.kept_ = ax.secondary_xaxis("top")
+        at = np.unique(np.linspace(0, len(self.alphas) - 1, 7).round().astype(int))
+        self.kept_.set_xticks(self.alphas[at], np.count_nonzero(self.sizes[at], axis=1), minor=False)
+        self.kept_.set_xticks([], minor=True)
+        self.kept_.set_xlabel("features kept")
         if self.alpha is not None:
-            figures.note(upper, [f"dotted line: the chosen alpha, {self.alpha:.3g}"])
+            ax.axvline(self.alpha, color=figures.ink(), linestyle=(0, (1, 2)), linewidth=1.2)
+            figures.note(ax, [f"dotted line: the chosen alpha, {self.alpha:.3g}"])
         if self.lines_:
-            names = [figures.shown(self.features[j], figures.name_width(upper)) for j in named]
-            figures.legend(upper, list(zip(self.lines_, names, strict=True)), title="largest features")
-        return self
+            names = [figures.shown(self.features[j], figures.name_width(ax)) for j in named]
+            figures.legend(ax, list(zip(self.lines_, names, strict=True)), title="largest features")
 
     def _largest(self, most: int) -> np.ndarray:
         """Features that are largest at the chosen alpha; then, or without one, along the whole path."""

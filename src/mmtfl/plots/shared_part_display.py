@@ -37,9 +37,10 @@ class SharedPartDisplay(figures.Display):
         Number of tasks.
     size_label : str
         What the size is, in words.
-    kind : ndarray of shape (n_features,), optional
-        "shared" (used by all tasks that could use it), "partial", "single" or "none"; None: as if every task
-        could use every feature.
+    kind : ndarray of shape (n_features,)
+        "shared" (used by all tasks that could use it), "partial", "single" or "none".
+    n_labels : int, default=10
+        Number of largest features to name, as far as their names do not overlap.
 
     Attributes
     ----------
@@ -67,14 +68,9 @@ class SharedPartDisplay(figures.Display):
     _: KW_ONLY
     features: np.ndarray
     n_tasks: int
-    size_label: str = "c, the part common to all tasks"
-    kind: Any = None
-
-    def __post_init__(self) -> None:
-        if self.kind is None:
-            n = self.n_using
-            conditions = [n == 0, n == 1, n == self.n_tasks]
-            self.kind = np.select(conditions, ["none", "single", "shared"], default="partial")
+    size_label: str
+    kind: np.ndarray
+    n_labels: int = 10
 
     @classmethod
     def from_estimator(cls, model: Any, *, n_labels: int = 10, ax: Any = None) -> SharedPartDisplay:
@@ -95,32 +91,17 @@ class SharedPartDisplay(figures.Display):
             Drawn.
         """
         read = figures.learned(model)
-        display = cls(
+        return cls(
             read.size,
             read.n_using,
             features=read.features,
             n_tasks=int(np.count_nonzero(read.counts)),
             size_label=read.size_label,
             kind=np.array(KINDS)[read.kind],
-        )
-        return display.plot(ax, n_labels=n_labels)
+            n_labels=n_labels,
+        ).plot(ax)
 
-    def plot(self, ax: Any = None, *, n_labels: int = 10) -> SharedPartDisplay:
-        """Draw the points.
-
-        Parameters
-        ----------
-        ax : matplotlib axes, optional
-            Where to draw; None makes a figure.
-        n_labels : int, default=10
-            Number of largest features to name, as far as their names do not overlap.
-
-        Returns
-        -------
-        self : SharedPartDisplay
-            Drawn.
-        """
-        self._open(ax)
+    def _draw(self) -> None:
         ax = self.ax_
         x = self.n_using + self._aside()
         margin = max(0.5, 0.03 * self.n_tasks)
@@ -149,10 +130,9 @@ class SharedPartDisplay(figures.Display):
             words = {**MEANINGS, "shared": f"{MEANINGS['shared']}{could}"}
             named = [(drawn, f"{words[kind]} ({kinds[kind].sum()})") for kind, drawn in self.points_.items()]
             figures.legend(ax, named, title="features")
-        top = self._by_size(np.flatnonzero(self.n_using))[:n_labels].tolist()
+        top = self._by_size(np.flatnonzero(self.n_using))[: self.n_labels].tolist()
         places, names = np.column_stack([x, self.size]), self.features.tolist()
         self.labels_ = figures.label_points(ax, places, names, top, width=figures.name_width(ax))
-        return self
 
     def _by_size(self, chosen: np.ndarray) -> np.ndarray:
         return chosen[np.lexsort((self.features[chosen].astype(str), -self.size[chosen]))]

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 from scipy.cluster.hierarchy import leaves_list, linkage
-from sklearn.base import is_classifier
 
 from mmtfl.estimators.feature_use import KINDS
 from mmtfl.plots import figures
@@ -49,6 +48,8 @@ class SharingMapDisplay(figures.Display):
         Number of features of the model, those that no task uses included.
     quantity : str, default="coefficient"
         What the colours stand for.
+    colorbar : bool, default=True
+        Whether to draw the colour bar.
 
     Attributes
     ----------
@@ -80,15 +81,14 @@ class SharingMapDisplay(figures.Display):
     kind: np.ndarray
     n_features: int
     quantity: str = "coefficient"
+    colorbar: bool = True
 
     @classmethod
     def from_estimator(
         cls,
         model: Any,
-        X: Any = None,
-        y: Any = None,
-        task: Any = None,
         *,
+        scaled: bool = False,
         order: str = "structure",
         beside_common: bool = False,
         colorbar: bool = True,
@@ -100,14 +100,10 @@ class SharingMapDisplay(figures.Display):
         ----------
         model : fitted estimator of mmtfl
             Any of them; of a search, the model it chose.
-        X : array-like, sparse matrix or frame of shape (n_rows, n_features), optional
-            Rows, such as those of the fit. With them, coefficients are shown per standard deviation of the
-            feature, so that features in different units compare.
-        y : array-like, optional
-            Targets of these rows: then coefficients are in standard deviations of each task's target too.
-            Classes have no such scale and change nothing.
-        task : array-like of shape (n_rows,), optional
-            Task labels of these rows; needed with y.
+        scaled : bool, default=False
+            Show coefficients per standard deviation of the feature over all rows, so that features in
+            different units compare; of models with ``scale_targets`` in standard deviations of each task's
+            target too.
         order : {"structure", "given"}, default="structure"
             Order features and tasks so that sharing is seen, or leave them as they came.
         beside_common : bool, default=False
@@ -125,7 +121,7 @@ class SharingMapDisplay(figures.Display):
         """
         if order not in ("structure", "given"):
             raise ValueError(f"order must be 'structure' or 'given', got {order!r}.")
-        read = figures.learned(model)
+        inner, read = figures.fitted(model), figures.learned(model)
         if order == "structure":
             columns = order_tasks(read)
             rows = order_features(read, columns)
@@ -133,42 +129,22 @@ class SharingMapDisplay(figures.Display):
             columns, rows = np.arange(len(read.tasks)), np.flatnonzero(read.uses.any(axis=1))
         coef, quantity = read.A, "coefficient"
         if beside_common:
-            coef, quantity = coef - figures.common_part(model)[:, None], _BESIDE
-        if X is not None:
-            if is_classifier(model):
-                y = None  # classes have no spread: their coefficients are log odds already
-            spread, target = figures.spreads(model, X, y, task)
-            scaled = "scaled to s.d. of features" + (" and targets" if y is not None else "")
-            coef = coef * spread[:, None] / target
-            quantity = f"{quantity}, {scaled}" if beside_common else scaled
-        elif y is not None or task is not None:
-            raise ValueError("y and task were given without X: pass the rows X they belong to, or neither.")
-        display = cls(
+            coef, quantity = coef - inner._pooled_slopes()[:, None], _BESIDE
+        if scaled:
+            targets = inner.target_scale_
+            coef = coef * inner.feature_spread_[:, None] / (1.0 if targets is None else targets)
+            quantity += " per s.d. of the feature" + ("" if targets is None else ", in s.d. of the target")
+        return cls(
             coef[np.ix_(rows, columns)],
             features=read.features[rows],
             tasks=read.tasks[columns],
             kind=np.array(_GROUPS)[read.kind[rows]],
             n_features=len(read.features),
             quantity=quantity,
-        )
-        return display.plot(ax, colorbar=colorbar)
+            colorbar=colorbar,
+        ).plot(ax)
 
-    def plot(self, ax: Any = None, *, colorbar: bool = True) -> SharingMapDisplay:
-        """Draw the map.
-
-        Parameters
-        ----------
-        ax : matplotlib axes, optional
-            Where to draw; None makes a figure.
-        colorbar : bool, default=True
-            Whether to draw the colour bar.
-
-        Returns
-        -------
-        self : SharingMapDisplay
-            Drawn.
-        """
-        self._open(ax)
+    def _draw(self) -> None:
         ax, (n_rows, n_columns) = self.ax_, self.coef.shape
         width, height = (float(points) for points in figures.axes_points(ax))
         sizes = np.abs(self.coef[self.coef != 0.0])
@@ -194,8 +170,7 @@ class SharingMapDisplay(figures.Display):
         self._mark_kinds(height)
         if (1.0 - _LABELS_TAKE) * min(width / n_columns, height / max(n_rows, 1)) >= _CELL:
             self._mark_signs()
-        self.colorbar_ = self._draw_colorbar(sizes, height) if colorbar and sizes.size else None
-        return self
+        self.colorbar_ = self._draw_colorbar(sizes, height) if self.colorbar and sizes.size else None
 
     @property
     def _size(self) -> tuple[float, float]:

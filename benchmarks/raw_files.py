@@ -108,6 +108,7 @@ def dates(frame, rng):
     frame["admitted"] = days.strftime("%d.%m.%Y")
     frame["seen"] = days.strftime("%Y-%m-%d %H:%M")
     frame["born"] = (days - pd.Timedelta(days=20000)).strftime("%m/%d/%Y")
+    frame["clock"] = [f"{rng.integers(24)}:{rng.integers(60):02}" for _ in range(len(frame))]
     return frame
 
 

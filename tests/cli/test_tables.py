@@ -18,15 +18,9 @@ from mmtfl.model_selection import TaskKFold
 def make_frame(n=120, seed=0):
     rng = np.random.default_rng(seed)
     site = rng.choice(["Århus", "Bern", "Cork"], n)
-    frame = pd.DataFrame(
-        {
-            "site": site,
-            "age": rng.normal(50, 10, n).round(2),
-            "dose": rng.normal(size=n).round(3),
-            "noise": rng.normal(size=n).round(3),
-            "colour": rng.choice(["red", "green", "blue"], n),
-        }
-    )
+    frame = pd.DataFrame({"site": site, "age": rng.normal(50, 10, n).round(2)})
+    frame = frame.assign(dose=rng.normal(size=n).round(3), noise=rng.normal(size=n).round(3))
+    frame["colour"] = rng.choice(["red", "green", "blue"], n)
     slope = pd.Series({"Århus": 2.0, "Bern": 1.0, "Cork": 3.0})[site].to_numpy()
     frame["y"] = (0.1 * slope * frame["age"] + 2 * (site == "Bern") * frame["dose"]).round(4)
     frame["y"] += (rng.normal(size=n) * 0.5).round(4)
@@ -199,24 +193,13 @@ def test_several_targets_share_their_rows(tmp_path, capsys):
 
 def test_classes_of_several_targets_keep_their_names(tmp_path, capsys):
     frame = make_frame().drop(columns=["site", "colour"])
-    frame["ill"], frame["old"] = (
-        np.where(frame["y"] > 10, "yes", "no"),
-        np.where(frame["age"] > 50, "yes", "no"),
-    )
+    frame["ill"] = np.where(frame["y"] > 10, "yes", "no")
+    frame["old"] = np.where(frame["age"] > 50, "yes", "no")
     frame["tall"] = np.where(frame["dose"] > 0, "tall", "short")
     frame["size"] = np.where(frame["noise"] > 1, "large", frame["tall"])
     frame.to_csv(tmp_path / "a.csv", index=False)
-    tokens = [
-        "fit",
-        tmp_path / "a.csv",
-        "--features",
-        "age",
-        "dose",
-        "-o",
-        tmp_path / "a.mmtfl",
-        "--target",
-        "ill",
-    ]
+    tokens = ["fit", tmp_path / "a.csv", "-o", tmp_path / "a.mmtfl", "--features", "age", "dose"]
+    tokens += ["--target", "ill"]
     run([*tokens, "--target", "old", "--alpha", "0.01"], capsys)
     assert "speak for 'yes' against 'no'" in run(["inspect", tmp_path / "a.mmtfl"], capsys).out
     tokens.append("--force")
@@ -311,10 +294,8 @@ def test_the_strength_is_chosen_and_told_where_it_is_not_given(folder, tmp_path,
 
 
 def test_a_fit_that_did_not_converge_is_saved_and_exit_code_3(folder, tmp_path, capsys):
-    tokens = fit(
-        folder / "data.csv", tmp_path / "a.mmtfl", "--alpha", "0.01", "--max-iter", "1", "--tol", "1e-12"
-    )
-    _, err = run([*tokens, "-q"], capsys, code=3)
+    more = ["--alpha", "0.01", "--max-iter", "1", "--tol", "1e-12", "-q"]
+    _, err = run(fit(folder / "data.csv", tmp_path / "a.mmtfl", *more), capsys, code=3)
     assert len(err.splitlines()) == 1
     assert "raise --max-iter (now 1), or loosen --tol" in err
     assert not mmtfl.load(tmp_path / "a.mmtfl").converged_
@@ -376,18 +357,7 @@ def test_the_report_is_titled_as_asked_or_by_target_and_task(folder, tmp_path, c
 
 
 def test_a_task_column_with_too_many_labels_is_told(folder, tmp_path, capsys):
-    tokens = [
-        "fit",
-        folder / "data.csv",
-        "--task",
-        "age",
-        "--target",
-        "y",
-        "--alpha",
-        "1",
-        "-o",
-        tmp_path / "a.mmtfl",
-    ]
+    tokens = ["fit", folder / "data.csv", "--task", "age", "--target", "y", "-o", tmp_path / "a.mmtfl"]
     assert "labels in 120 rows: is it the task column?" in run(tokens, capsys).err
 
 
@@ -501,77 +471,66 @@ def test_a_table_without_what_the_model_needs(folder, tmp_path, capsys):
 @pytest.mark.parametrize(
     ("tokens", "lack"),
     [
-        (["fit"], "fit needs DATA"),
-        (["cv", "a.csv", "-o", "m"], "cv needs --target"),
-        (["report", "m"], "report needs -o"),
-        (["fit", "a.csv", "--target", "y", "-o", "m", "--alpha"], "--alpha needs a value"),
-        (["fit", "a.csv", "--target", "y", "-o"], "-o needs a value"),
+        ("fit", "fit needs DATA"),
+        ("cv a.csv -o m", "cv needs --target"),
+        ("report m", "report needs -o"),
+        ("fit a.csv --target y -o m --alpha", "--alpha needs a value"),
+        ("fit a.csv --target y -o", "-o needs a value"),
     ],
 )
 def test_what_is_missing_is_named(capsys, tokens, lack):
+    tokens = tokens.split()
     assert refusal(tokens, capsys) == f"mmtfl: {lack}: see `mmtfl {tokens[0]} --help`."
 
 
 @pytest.mark.parametrize(
     ("tokens", "line"),
     [
-        (["fit", "absent.csv", "--target", "y", "-o", "NEW"], "There is no file 'absent.csv'"),
-        (["fit", "DATA", "--target", "y"], "-o"),
-        (["fit", "DATA", "-o", "NEW"], "--target"),
-        (["fit", "DATA", "--target", "why", "-o", "NEW"], "no column 'why'"),
-        (["fit", "DATA", "--target", "y", "--task", "sites", "-o", "NEW"], "did you mean 'site'?"),
-        (
-            ["fit", "DATA", "--target", "y", "--task", "site", "-o", "MODEL"],
-            "exists: choose another name, or --force",
-        ),
-        (["fit", "DATA", "--target", "y", "-o", "DATA", "--force"], "is read and would be written over"),
-        (["fit", "DATA", "--target", "y", "-o", "absent/m.mmtfl"], "does not exist: create it first"),
-        (["fit", "DATA", "--target", "y", "-o", "FOLDER"], "is a folder"),
-        (["fit", "DATA", "--target", "y", "-o", "--json"], "-o needs the name of a file, and got '--json'"),
-        (["fit", "DATA", "--target", "y", "--alpha", "-1", "-o", "NEW"], "mmtfl: --alpha must be a float"),
-        (["fit", "DATA", "--target", "y", "--p", "0.5", "-o", "NEW"], "mmtfl: --p must be a float"),
-        (["fit", "DATA", "--target", "y", "--task", "site", "age", "-o", "NEW"], "Unused Tokens: ['age']"),
-        (["fit", "DATA", "--target", "y", "--weights", "dose", "-o", "NEW"], "Weight 'dose' is -"),
-        (["fit", "DATA", "--target", "y", "--k", "one", "-o", "NEW"], "--k 'one'"),
-        (["fit", "DATA", "--target", "y", "--separator", ";", "-o", "NEW"], "has a single column"),
-        (
-            ["fit", "CLASSES", "--target", "y", "--scale-targets", "-o", "NEW"],
-            "--scale-targets is for numbers",
-        ),
-        (["fit", "DATA", "--target", "y", "--target", "age", "--task", "site", "-o", "NEW"], "names tasks"),
-        (["cv", "DATA", "--target", "y", "--pk", "2", "-o", "NEW"], "--pk '2' is not a pair"),
-        (["cv", "DATA", "--target", "y", "--pk", "2,x", "-o", "NEW"], "--pk '2,x' is not a pair"),
-        (["cv", "DATA", "--target", "y", "--pk", "inf,inf", "-o", "NEW"], "infinite"),
-        (["cv", "DATA", "--target", "y", "--folds", "1", "-o", "NEW"], "--folds 1"),
-        (["cv", "DATA", "--target", "y", "--folds", "500", "-o", "NEW"], "--folds 500, but only"),
-        (["cv", "DATA", "--target", "y", "--alphas", "-1", "2", "-o", "NEW"], "--alphas"),
-        (["cv", "DATA", "--target", "y", "--scoring", "best", "-o", "NEW"], "--scoring 'best' is not a name"),
-        (["cv", "DATA", "--target", "y", "--scoring", "acu", "-o", "NEW"], "did you mean 'auc'"),
-        (
-            ["cv", "DATA", "--target", "y", "--scoring", "auc", "-o", "NEW"],
-            "auc is for classes, and the targ",
-        ),
-        (
-            ["cv", "CLASSES", "--target", "y", "--scoring", "r2", "-o", "NEW"],
-            "r2 is for numbers, and the targ",
-        ),
-        (["cv", "DATA", "--target", "y", "--n-jobs", "0", "-o", "NEW"], "--jobs 0"),
-        (["predict", "absent.mmtfl", "DATA"], "There is no file 'absent.mmtfl'"),
-        (["predict", "DATA", "DATA"], "is not a model of mmtfl"),
-        (["predict", "MODEL", "DATA", "-o", "out.xlsx"], "its name ends in .csv"),
-        (["predict", "MODEL", "DATA", "-o", "DATA"], "is read and would be written over"),
-        (["predict", "MODEL", "DATA", "--unknown-task", "guess"], "guess"),
-        (["inspect", "absent.mmtfl"], "There is no file"),
-        (["inspect", "MODEL", "--top", "0"], "--top 0"),
-        (["inspect", "MODEL", "--task", "Oslo"], "no task 'Oslo': its tasks are 'Bern', 'Cork', 'Århus'"),
-        (["report", "MODEL"], "-o"),
-        (["report", "MODEL", "absent.csv", "-o", "NEW"], "There is no file 'absent.csv'"),
-        (["report", "MODEL", "CLASSES", "-o", "NEW"], "Target 'y' must hold numbers, but holds text"),
-        (["datasets", "d3", "-o", "NEW"], "its name ends in .csv"),
-        (["datasets", "hospital"], "did you mean 'hospitals'?"),
-        (["datasets", "d1", "--pattern", "shared"], "--pattern has no meaning for 'd1'"),
-        (["datasets", "d1", "--samples", "0"], "n_samples=0"),
-        (["datasets", "--seed", "1"], "Name the dataset"),
+        ("fit absent.csv --target y -o NEW", "There is no file 'absent.csv'"),
+        ("fit DATA --target y", "-o"),
+        ("fit DATA -o NEW", "--target"),
+        ("fit DATA --target why -o NEW", "no column 'why'"),
+        ("fit DATA --target y --task sites -o NEW", "did you mean 'site'?"),
+        ("fit DATA --target y --task site -o MODEL", "exists: choose another name, or --force"),
+        ("fit DATA --target y -o DATA --force", "is read and would be written over"),
+        ("fit DATA --target y -o absent/m.mmtfl", "does not exist: create it first"),
+        ("fit DATA --target y -o FOLDER", "is a folder"),
+        ("fit DATA --target y -o --json", "-o needs the name of a file, and got '--json'"),
+        ("fit DATA --target y --alpha -1 -o NEW", "mmtfl: --alpha must be a float"),
+        ("fit DATA --target y --p 0.5 -o NEW", "mmtfl: --p must be a float"),
+        ("fit DATA --target y --task site age -o NEW", "Unused Tokens: ['age']"),
+        ("fit DATA --target y --weights dose -o NEW", "Weight 'dose' is -"),
+        ("fit DATA --target y --k one -o NEW", "--k 'one'"),
+        ("fit DATA --target y --separator ; -o NEW", "has a single column"),
+        ("fit CLASSES --target y --scale-targets -o NEW", "--scale-targets is for numbers"),
+        ("fit DATA --target y --target age --task site -o NEW", "names tasks"),
+        ("cv DATA --target y --pk 2 -o NEW", "--pk '2' is not a pair"),
+        ("cv DATA --target y --pk 2,x -o NEW", "--pk '2,x' is not a pair"),
+        ("cv DATA --target y --pk inf,inf -o NEW", "infinite"),
+        ("cv DATA --target y --folds 1 -o NEW", "--folds 1"),
+        ("cv DATA --target y --folds 500 -o NEW", "--folds 500, but only"),
+        ("cv DATA --target y --alphas -1 2 -o NEW", "--alphas"),
+        ("cv DATA --target y --scoring best -o NEW", "--scoring 'best' is not a name"),
+        ("cv DATA --target y --scoring acu -o NEW", "did you mean 'auc'"),
+        ("cv DATA --target y --scoring auc -o NEW", "auc is for classes, and the targ"),
+        ("cv CLASSES --target y --scoring r2 -o NEW", "r2 is for numbers, and the targ"),
+        ("cv DATA --target y --n-jobs 0 -o NEW", "--jobs 0"),
+        ("predict absent.mmtfl DATA", "There is no file 'absent.mmtfl'"),
+        ("predict DATA DATA", "is not a model of mmtfl"),
+        ("predict MODEL DATA -o out.xlsx", "its name ends in .csv"),
+        ("predict MODEL DATA -o DATA", "is read and would be written over"),
+        ("predict MODEL DATA --unknown-task guess", "guess"),
+        ("inspect absent.mmtfl", "There is no file"),
+        ("inspect MODEL --top 0", "--top 0"),
+        ("inspect MODEL --task Oslo", "no task 'Oslo': its tasks are 'Bern', 'Cork', 'Århus'"),
+        ("report MODEL", "-o"),
+        ("report MODEL absent.csv -o NEW", "There is no file 'absent.csv'"),
+        ("report MODEL CLASSES -o NEW", "Target 'y' must hold numbers, but holds text"),
+        ("datasets d3 -o NEW", "its name ends in .csv"),
+        ("datasets hospital", "did you mean 'hospitals'?"),
+        ("datasets d1 --pattern shared", "--pattern has no meaning for 'd1'"),
+        ("datasets d1 --samples 0", "n_samples=0"),
+        ("datasets --seed 1", "Name the dataset"),
     ],
 )
 def test_bad_input_is_one_line_and_exit_code_2(folder, tmp_path, capsys, tokens, line):
@@ -583,7 +542,7 @@ def test_bad_input_is_one_line_and_exit_code_2(folder, tmp_path, capsys, tokens,
         "FOLDER": tmp_path,
     }
     before = {path: path.read_bytes() for path in folder.iterdir()}
-    assert line in refusal([paths.get(token, token) for token in tokens], capsys)
+    assert line in refusal([paths.get(token, token) for token in tokens.split()], capsys)
     assert list(tmp_path.iterdir()) == []
     assert {path: path.read_bytes() for path in folder.iterdir()} == before
 
@@ -660,10 +619,6 @@ def test_every_kind_of_model_is_inspected_and_predicts(tmp_path, capsys, kind):
 
 @pytest.mark.parametrize("separator", [",", "\t"])
 def test_a_carriage_return_in_a_cell_is_no_end_of_a_row(separator):
-    import io
-
-    import pandas as pd
-
     from mmtfl.cli.output import _as_csv
 
     frame = pd.DataFrame({"name": ["a\rb", "c\r\nd", 'e"f', ""], "y": [1.5, -2.0, 0.0, 4.0]})

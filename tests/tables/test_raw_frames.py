@@ -16,35 +16,18 @@ from mmtfl.tables.reading import TableError
 
 def visits(n=90, seed=0):
     rng = np.random.default_rng(seed)
-    frame = pd.DataFrame(
-        {
-            "site": rng.choice(["Bern", "Cork", "Delft"], n),
-            "age": rng.normal(50, 10, n).round(1),
-            "ward": rng.choice(["east", "north", "west"], n),
-            "noise": rng.normal(size=n).round(2),
-        }
-    )
+    frame = pd.DataFrame({"site": rng.choice(["Bern", "Cork", "Delft"], n)})
+    frame = frame.assign(age=rng.normal(50, 10, n).round(1), ward=rng.choice(["east", "north", "west"], n))
+    frame = frame.assign(noise=rng.normal(size=n).round(2))
     stay = 0.3 * frame["age"] + 3 * (frame["ward"] == "west") + 0.1 * rng.normal(size=n)
     return frame.assign(stay=stay.round(3), long=np.where(stay > stay.median(), "yes", "no"))
 
 
 COMMANDS = {
-    "stay": ["fit", "--target", "stay", "--drop", "long", "--alpha", "0.1"],
-    "long": ["fit", "--target", "long", "--drop", "stay", "--alpha", "0.05"],
-    "searched": ["cv", "--target", "long", "--drop", "stay", "--alphas", "6", "--folds", "3"],
-    "dirty": [
-        "cv",
-        "--target",
-        "long",
-        "--drop",
-        "stay",
-        "--method",
-        "dirty",
-        "--alphas",
-        "3",
-        "--folds",
-        "3",
-    ],
+    "stay": "fit --target stay --drop long --alpha 0.1",
+    "long": "fit --target long --drop stay --alpha 0.05",
+    "searched": "cv --target long --drop stay --alphas 6 --folds 3",
+    "dirty": "cv --target long --drop stay --method dirty --alphas 3 --folds 3",
 }
 
 
@@ -52,7 +35,8 @@ COMMANDS = {
 def models(tmp_path_factory):
     folder = tmp_path_factory.mktemp("raw")
     visits().to_csv(folder / "visits.csv", index=False)
-    for name, (command, *options) in COMMANDS.items():
+    for name, words in COMMANDS.items():
+        command, *options = words.split()
         output = str(folder / f"{name}.mmtfl")
         tokens = [command, str(folder / "visits.csv"), "--task", "site", *options, "-q", "-o", output]
         assert main(tokens) == 0

@@ -112,14 +112,8 @@ def test_a_sheet_is_read_from_its_header_on(tmp_path):
 
     book = Workbook()
     sheet = book.active
-    for row in [
-        ["Patients of 2024"],
-        [],
-        ["site", "age", "seen"],
-        ["A", 61, "x"],
-        [None, "n/a", None],
-        ["B", 62, "y"],
-    ]:
+    header = [["Patients of 2024"], [], ["site", "age", "seen"]]
+    for row in [*header, ["A", 61, "x"], [None, "n/a", None], ["B", 62, "y"]]:
         sheet.append(row)
     book.create_sheet("more").append(["a", "b"])
     book["more"].append([1, 2])

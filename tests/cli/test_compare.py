@@ -65,6 +65,28 @@ def test_classes_counts_and_several_targets_with_categories(table, capsys, more)
     assert all(np.isfinite(standing["within"]) for standing in found["standings"])
 
 
+def test_an_offset_of_numbers_is_taken_along_and_of_counts_refused(table, capsys):
+    frame = pd.read_csv(table)[["site", "y", "visits", *"abcde"]]
+    frame["shift"] = np.random.default_rng(1).normal(0.0, 3.0, size=len(frame)).round(3)
+    frame.assign(y=frame["y"] + frame["shift"]).to_csv(table, index=False)
+    frame.drop(columns="shift").to_csv(table.with_name("plain.csv"), index=False)
+    words = ["--task", "site", "--target", "y", "--drop", "visits", "-q", "--json", *SHORT]
+    words += ["--methods", "mmtfl21", "dirty", "separate", "boosting"]
+    unexplained = []
+    for path, more in ((table.with_name("plain.csv"), []), (table, ["--offset", "shift"])):
+        assert main(["compare", str(path), *words, *more]) == 0
+        found = json.loads(capsys.readouterr().out)["standings"]
+        unexplained.append({one["method"]: 1.0 - one["within"] for one in found})
+    plain, shifted = unexplained
+    # the same errors, of targets that vary more
+    ratios = [shifted[name] / plain[name] for name in plain]
+    assert len(ratios) == 4 and max(ratios) < 0.5
+    assert np.ptp(ratios) < 0.02 * max(ratios)
+    words = ["--task", "site", "--target", "visits", "--drop", "y", "--loss", "poisson", "--offset", "shift"]
+    assert main(["compare", str(table), *words]) == 2
+    assert "models of counts take no offset" in capsys.readouterr().err
+
+
 def test_one_model_wins_where_one_model_is_right(tmp_path, capsys):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(64, 3))

@@ -12,7 +12,7 @@ from cyclopts import Parameter
 from mmtfl.cli import options
 from mmtfl.cli.main import BadInput
 from mmtfl.cli.output import number, print_json, print_lines, print_table
-from mmtfl.cli.training import Training, check_no_offset, library_words, read_training
+from mmtfl.cli.training import Training, library_words, read_training
 from mmtfl.wording import count, markdown_table, plural, task_noun, with_article
 
 if TYPE_CHECKING:
@@ -103,7 +103,6 @@ def compare(
     if table.task is None and len(table.target) == 1:
         raise BadInput("compare needs tasks: name their column with --task, or give several --target.")
     training = read_training(data, table, text, talk)
-    check_no_offset(training.recipe, "compare does", "leave --offset and --exposure out")
     if leave_task_out and training.task is None:
         raise BadInput("--leave-task-out needs tasks with rows of their own: name their column with --task.")
     with library_words():
@@ -145,7 +144,12 @@ def _rows(training: Training, loss: str) -> Any:
         tasks, task = np.arange(y.shape[1]), None
     else:
         tasks, task = np.unique(training.task, return_inverse=True)
+    if training.offset is not None and kind != "numbers":
+        raise BadInput(
+            f"scikit-learn's models of {kind} take no offset: leave --offset and --exposure out of compare."
+        )
     structure: dict[str, Any] = {"groups": training.groups, "in_time": training.in_time}
+    structure["offset"] = training.offset
     rows = Rows.of_table(X, y, task, tasks, kind=kind, names=names, **structure)
     if rows.task.max(initial=0) < 1:
         raise BadInput("compare needs at least two tasks, and the table has one: `mmtfl cv` tunes one model.")

@@ -141,12 +141,6 @@ def check_target(table: TableOptions) -> None:
         raise BadInput(f"{command} needs --target: see `mmtfl {command} --help`.")
 
 
-def check_no_offset(recipe: Any, who: str, remedy: str) -> None:
-    """Refuse offsets where fits to parts of the rows do not take them along."""
-    if recipe.offset_column is not None or recipe.exposure_column is not None:
-        raise BadInput(f"{who} not take offsets and exposures along: {remedy}.")
-
-
 def sort_by_time(recipe: Any, frame: Any) -> tuple[Any, Any]:
     """The rows in time order, and their groups; without groups, rows of a task at one time are a group."""
     import numpy as np

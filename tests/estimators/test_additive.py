@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose, assert_array_equal
+from numpy.testing import assert_array_equal
 from sklearn.base import is_classifier, is_regressor
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import InvalidParameterError
@@ -119,22 +119,6 @@ def test_matrix_targets_give_matrix_predictions(Model, rows):
     model = Model().fit(X, Y)
     assert model.predict(X).shape == Y.shape
     assert model.score(X, Y) > 0.5
-
-
-@pytest.mark.parametrize("Model", MODELS)
-def test_a_warm_start_saves_passes_and_keeps_the_answer(Model, rows):
-    X, y, task = rows
-    y = target(Model, y)
-    model = Model(warm_start=True, standardize=True).fit(X, y, task=task)
-    cold, passes = model.coef_.copy(), model.n_iter_
-    model.fit(X, y, task=task)
-    assert_allclose(model.coef_, cold, atol=1e-6)
-    assert model.n_iter_ <= passes
-    model.fit(X[:, :4], y, task=task)  # other features: nothing to start from
-    assert model.coef_.shape == (4, 4)
-
-
-# -- docs ----------------------------------------------------------------------------------------------------
 
 
 # -- scikit-learn ------------------------------------------------------------------------------------------

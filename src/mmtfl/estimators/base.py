@@ -298,10 +298,6 @@ class TaskModel(CommonParameters, HasLevels, Results, BaseEstimator):
         """Set the attributes that the coefficients are made of."""
         raise TypeError("a kind of model says what its coefficients are made of")
 
-    def _starting_point(self) -> np.ndarray:
-        """Return the coefficients in the form from which a solver can start."""
-        return self.coef_.T
-
     # -- prediction ------------------------------------------------------------------------------------------
 
     def _linear_predictor(

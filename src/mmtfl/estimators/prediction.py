@@ -28,12 +28,12 @@ def predict(model: Any, X: Any, place: np.ndarray | None) -> np.ndarray:
     if place is not None and (place >= len(coef)).any():
         coef, intercept = _with_unknown_tasks(wide, X, place)
     if model.curves_ is None:
-        z = _predict(X, coef, intercept, place)
+        z = predict_rows(X, coef, intercept, place)
     else:
         widened, parts = model.curves_.basis.widened, []
         for part in gen_batches(X.shape[0], max(1, CHUNK // coef.shape[1])):
             rows = X[part].toarray() if sparse.issparse(X) else X[part]
-            parts.append(_predict(widened(rows), coef, intercept, None if place is None else place[part]))
+            parts.append(predict_rows(widened(rows), coef, intercept, None if place is None else place[part]))
         z = np.concatenate(parts)
     if not np.isfinite(z).all():  # an entry of X that is not finite shows in z, even times zero
         known = place is not None and (place < len(model.tasks_)).all()  # an unknown task has no label
@@ -42,30 +42,23 @@ def predict(model: Any, X: Any, place: np.ndarray | None) -> np.ndarray:
     return z
 
 
-def _predict(X: Any, coef: np.ndarray, intercept: np.ndarray, place: np.ndarray | None) -> np.ndarray:
-    return predict_all(X, coef, intercept) if place is None else predict_rows(X, coef, intercept, place)
-
-
-def predict_all(X: Any, coef: np.ndarray, intercept: np.ndarray) -> np.ndarray:
-    """Predict every task on every row: (n_rows, n_tasks)."""
+def predict_rows(X: Any, coef: np.ndarray, intercept: np.ndarray, place: np.ndarray | None) -> np.ndarray:
+    """Predict row i with the coefficients of task place[i]; without places every task on every row."""
+    if place is not None and not sparse.issparse(X):
+        return columns.predict_rows(X, place, coef, intercept)
+    if place is not None and len(coef) > 1:
+        entries = X.tocoo()
+        with np.errstate(invalid="ignore"):
+            terms = entries.data * coef[place[entries.row], entries.col]
+        return np.bincount(entries.row, terms, minlength=X.shape[0]) + intercept[place]
     if sparse.issparse(X):
-        return np.asarray(X @ coef.T) + intercept
-    z = np.empty((X.shape[0], coef.shape[0]))
-    for part in gen_batches(X.shape[0], max(1, CHUNK // X.shape[1])):
-        np.matmul(X[part], coef.T, out=z[part])
-    return z + intercept
-
-
-def predict_rows(X: Any, coef: np.ndarray, intercept: np.ndarray, observation_task: np.ndarray) -> np.ndarray:
-    """Predict row i with the coefficients of task observation_task[i]: (n_rows,)."""
-    if not sparse.issparse(X):
-        return columns.predict_rows(X, observation_task, coef, intercept)
-    if len(coef) == 1:
-        return X @ coef[0] + intercept
-    entries = X.tocoo()
-    with np.errstate(invalid="ignore"):
-        terms = entries.data * coef[observation_task[entries.row], entries.col]
-    return np.bincount(entries.row, terms, minlength=X.shape[0]) + intercept[observation_task]
+        z = np.asarray(X @ coef.T)
+    else:
+        z = np.empty((X.shape[0], len(coef)))
+        for part in gen_batches(X.shape[0], max(1, CHUNK // X.shape[1])):
+            np.matmul(X[part], coef.T, out=z[part])
+    z += intercept
+    return z if place is None else z[:, 0]
 
 
 # -- tasks never seen ----------------------------------------------------------------------------------------

@@ -254,6 +254,5 @@ def _scaled_start(
         model.tasks_, tasks.labels
     ):
         return None
-    start = model._starting_point()
-    start = start if column_scale is None else start * column_scale[:, None]
+    start = model.coef_.T if column_scale is None else model.coef_.T * column_scale[:, None]
     return np.array(start if target_scale is None else start / target_scale)

@@ -206,7 +206,7 @@ class TwoStrengthCV(Search, Results, MetaEstimatorMixin, BaseEstimator):
             )
         model = clone(self.estimator)
         model._check_parameters()
-        model.set_params(warm_start=False, levels=self.levels)
+        model.set_params(levels=self.levels)
         self._grids()
         return model
 
@@ -214,8 +214,7 @@ class TwoStrengthCV(Search, Results, MetaEstimatorMixin, BaseEstimator):
         self, score: Callable[..., FoldScores], pairs: StrengthPairs, n_folds: int
     ) -> tuple[list[StrengthPairs], FoldScores]:
         """The pairs, and the scores of those that were tried."""
-        full = self.search == "full"
-        return [pairs], score([pairs]) if full else grown_scores(score, pairs, n_folds)
+        return [pairs], score([pairs]) if self.search == "full" else grown_scores(score, pairs, n_folds)
 
     def _grids(self) -> list[int | np.ndarray]:
         """The number of values of each strength, or the values."""

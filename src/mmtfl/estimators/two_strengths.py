@@ -36,15 +36,7 @@ __all__ = [
 
 
 class TwoStrengthModel(TaskModel):
-    """A model with two strengths: a kind of model names them, and solves grids of both.
-
-    Parameters
-    ----------
-    warm_start : bool
-        Whether `fit` starts from the coefficients of the last `fit`, if tasks and features are the same.
-    """
-
-    warm_start: bool = parameter("boolean", default=False)
+    """A model with two strengths: a kind of model names them, and solves grids of both."""
 
     strength_names: ClassVar[tuple[str, str]]
 
@@ -72,16 +64,9 @@ class AdditiveModel(TwoStrengthModel):
     def _norms(self) -> TwoNorms:
         raise TypeError("a kind of model says which norms its parts have")
 
-    def _starting_point(self) -> np.ndarray:
-        return np.stack([self.shared_.T, getattr(self, self._second_part).T])
-
     def _solve(self, prepared: Prepared) -> tuple[Any, Any]:
-        problem = prepared.problem()
-        solution = solve_additive(
-            problem, replace(self._norms(), known=prepared.known), start=prepared.start,
-            max_iter=self.max_iter, tol=self.tol,
-        )  # fmt: skip
-        return solution, None
+        norms = replace(self._norms(), known=prepared.known)
+        return solve_additive(prepared.problem(), norms, max_iter=self.max_iter, tol=self.tol), None
 
     def _grid(self, problem: Problem, known: KnownFeatures | None = None) -> AdditiveGrid:
         return AdditiveGrid(problem, replace(self._norms(), known=known))
@@ -213,9 +198,7 @@ class CappedModel(TwoStrengthModel):
 
     def _solve(self, prepared: Prepared) -> tuple[Any, Any]:
         penalty = CappedRows(float(self.alpha), float(self.cap))
-        problem = prepared.problem()
-        solution = solve_capped(problem, penalty, start=prepared.start, max_iter=self.max_iter, tol=self.tol)
-        return solution, penalty
+        return solve_capped(prepared.problem(), penalty, max_iter=self.max_iter, tol=self.tol), penalty
 
     def _grid(self, problem: Problem, known: KnownFeatures | None = None) -> CappedGrid:
         return CappedGrid(problem)

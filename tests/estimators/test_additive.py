@@ -6,7 +6,6 @@ from numpy.testing import assert_array_equal
 from sklearn.base import is_classifier, is_regressor
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import InvalidParameterError
-from sklearn.utils.estimator_checks import check_estimator
 
 from mmtfl import DirtyRegressor, LowRankClassifier, LowRankRegressor, RobustClassifier, RobustRegressor
 from mmtfl.estimators import two_strengths
@@ -87,12 +86,6 @@ def test_the_task_that_does_not_join_in_is_named(Model, strengths):
     assert np.linalg.matrix_rank(model.shared_[:5], tol=1e-6) == 1 or "LowRank" not in Model.__name__
 
 
-@pytest.mark.parametrize("Model", OUTLIERS)
-def test_no_task_is_set_apart_at_a_large_strength(Model, rows):
-    model = fitted(Model, rows, alpha_outlier=1e6)
-    assert model.outlier_tasks_.tolist() == [] and not model.outlier_.any()
-
-
 def test_summaries_name_the_parts_and_leave_outliers_out_of_the_count(rows):
     dirty = fitted(DirtyRegressor, rows, alpha_shared=0.6, alpha_specific=0.25).summary()
     assert list(dirty.columns)[:5] == ["feature", "shared", "specific", "n_tasks", "kind"]
@@ -111,26 +104,7 @@ def test_summaries_name_the_parts_and_leave_outliers_out_of_the_count(rows):
 # -- doors -------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("Model", MODELS)
-def test_matrix_targets_give_matrix_predictions(Model, rows):
-    X, y, _ = rows
-    Y = np.column_stack([y, X[:, 0] - X[:, 2], X[:, 1]])
-    Y = np.sign(Y) if Model in CLASSIFIERS else Y
-    model = Model().fit(X, Y)
-    assert model.predict(X).shape == Y.shape
-    assert model.score(X, Y) > 0.5
-
-
 # -- scikit-learn ------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("Model", [DirtyRegressor, RobustClassifier])
-def test_all_checks_of_scikit_learn_pass(Model):
-    results = check_estimator(Model(), on_skip=None, on_fail="raise")
-    skipped = {result["check_name"] for result in results if result["status"] == "skipped"}
-    assert len(results) > 50 and skipped <= {"check_array_api_input"}
-    assert is_classifier(Model()) == (Model in CLASSIFIERS)
-    assert is_regressor(Model()) == (Model in REGRESSORS)
 
 
 # -- bad input ---------------------------------------------------------------------------------------------
@@ -148,14 +122,6 @@ def test_strengths_must_be_positive_and_finite(Model, bad, rows):
 def test_the_dirty_model_knows_two_row_norms(bad, rows):
     with pytest.raises(InvalidParameterError, match="'p' parameter of DirtyRegressor"):
         fitted(DirtyRegressor, rows, p=bad)
-
-
-@pytest.mark.parametrize("Model", CLASSIFIERS)
-def test_a_task_with_one_class_is_refused(Model, rows):
-    X, y, task = rows
-    y = np.where(task == "c", "up", target(Model, y))
-    with pytest.raises(ValueError, match="'c'"):
-        Model().fit(X, y, task=task)
 
 
 @pytest.mark.parametrize("Model", MODELS)

@@ -6,10 +6,8 @@ import polars as pl
 import pyarrow as pa
 import pytest
 from scipy import sparse
-from sklearn.exceptions import NotFittedError
 
 from mmtfl.estimators import MMTFLClassifier, MMTFLRegressor
-from mmtfl.estimators.inputs import locate_tasks
 
 MODELS = [MMTFLRegressor, MMTFLClassifier]
 NAMES = ["age", "dose", "weight"]
@@ -98,14 +96,6 @@ def test_rows_to_predict_that_are_not_finite(Model):
         model.score(X, target(), task=TASK)
 
 
-@pytest.mark.parametrize("numbers", [[3, 4, 5], [9, 4, 7], [5, 3, 4]])
-def test_numbered_tasks_are_found_whether_or_not_their_numbers_are_consecutive(numbers):
-    numbers = np.array(numbers)
-    np.testing.assert_array_equal(locate_tasks(numbers[[2, 0, 1, 1]], numbers, unknown="error"), [2, 0, 1, 1])
-    new = np.array([-(2**63), 2, 10, 2**63 - 1])
-    assert (locate_tasks(new, numbers, unknown="mean") >= 3).all()
-
-
 # -- shapes and kinds ----------------------------------------------------------------------------------------
 
 
@@ -121,11 +111,6 @@ def test_no_rows_or_no_columns():
     refuses(ValueError, "0 sample(s)", X=np.empty((0, 3)), y=[])
     refuses(ValueError, "0 feature(s)", X=np.empty((20, 0)))
     refuses(ValueError, "0 feature(s)", X=pd.DataFrame({"site": TASK}), options={"task_column": "site"})
-
-
-def test_one_dimensional_rows():
-    refuses(ValueError, "2D", "reshape", X=design()[:, 0])
-    refuses(ValueError, "2D", X=np.zeros((20, 3, 2)))
 
 
 def test_a_column_of_text():
@@ -145,27 +130,12 @@ def test_text_as_a_regression_target():
     refuses(TypeError, "row 0", "'no'", y=y, models=[MMTFLRegressor])
 
 
-def test_repeated_column_names():
-    X = pd.DataFrame(design(), columns=["age", "dose", "dose"])
-    refuses(ValueError, "dose", X=X)
-
-
 # -- task labels ---------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("missing", [None, np.nan, pd.NA, pd.NaT])
 def test_a_missing_label(missing):
     refuses(ValueError, "missing label", "row 1", task=["leeds", missing, *TASK[2:]])
-
-
-def test_labels_of_mixed_types():
-    refuses(TypeError, "mixes strings and integers", "str(label)", task=["leeds"] * 10 + [7] * 10)
-
-
-def test_labels_that_are_neither_strings_nor_integers():
-    refuses(TypeError, "strings or integers", "float", task=np.linspace(0, 1, 20))
-    refuses(TypeError, "strings or integers", "bool", task=target().astype(bool))
-    refuses(ValueError, "1-D", task=np.column_stack([TASK, TASK]))
 
 
 def test_both_task_sources():
@@ -315,16 +285,6 @@ def test_columns_that_do_not_match(model):
         model.predict(frame()[NAMES[::-1]], task=TASK)
     with pytest.warns(UserWarning, match="feature names"), pytest.raises(ValueError, match="2 features"):
         model.predict(design()[:, :2], task=TASK)
-
-
-@pytest.mark.parametrize("Model", MODELS)
-def test_not_fitted_yet(Model):
-    with pytest.raises(NotFittedError):
-        Model().summary()
-    with pytest.raises(NotFittedError):
-        Model().predict(design())
-    with pytest.raises(NotFittedError):
-        Model().score(design(), target())
 
 
 def test_a_refused_fit_leaves_the_model_as_it_was(model):

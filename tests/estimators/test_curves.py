@@ -73,21 +73,6 @@ def test_predictions_are_the_sum_of_intercept_and_effects(fitted, rows):
     assert_allclose(fitted.predict(own, task=["b"] * len(own)), total, atol=1e-9)
 
 
-def test_the_mean_effect_over_the_rows_fitted_is_zero(fitted, rows):
-    X = rows[0]
-    for j in range(5):
-        effect = fitted.curve(j, X[:, j], task="c")["effect"]
-        assert abs(effect.mean()) < 1e-9 * max(1.0, np.abs(effect).max())
-
-
-def test_a_saved_model_predicts_the_same_bits(fitted, rows, tmp_path):
-    X, _, task = rows
-    fitted.save(tmp_path / "m.mmtfl")
-    loaded = mmtfl.load(tmp_path / "m.mmtfl")
-    assert np.array_equal(loaded.predict(X, task=task), fitted.predict(X, task=task))
-    assert loaded.curve(0).equals(fitted.curve(0))
-
-
 def test_the_summary_says_line_or_curve_and_the_direction(rows):
     X, y, task = rows
     model = MMTFLRegressor(p=2, k=1, alpha=0.03, curves=True, pooling=0.9).fit(X, y, task=task)
@@ -169,17 +154,6 @@ def test_a_task_never_seen_has_the_common_curve(rows):
     assert_allclose(np.diff(z), np.diff(np.sum(effects, axis=0)))
 
 
-def test_weights_are_repeated_rows(rows):
-    X, y, task = rows
-    counts = np.random.default_rng(2).integers(0, 3, len(y))
-    model = MMTFLRegressor(p=2, k=2, alpha=0.02, curves=True, tol=1e-10)
-    weighted = model.fit(X, y, task=task, sample_weight=counts).predict(X, task=task)
-    repeated = [np.repeat(part, counts, axis=0) for part in (X, y, task)]
-    assert_allclose(
-        model.fit(repeated[0], repeated[1], task=repeated[2]).predict(X, task=task), weighted, atol=1e-6
-    )
-
-
 def test_classes_columns_of_targets_and_warm_starts(rows):
     X, y, task = rows
     classes = MMTFLClassifier(p=2, k=2, alpha=0.002, curves=True).fit(X, y > np.median(y), task=task)
@@ -217,12 +191,6 @@ def test_a_search_that_chose_curves_keeps_path_intervals_and_files(rows, tmp_pat
     assert 0.85 < np.mean((low <= y) & (y <= high)) < 0.98
     model.save(tmp_path / "m.mmtfl")
     assert np.array_equal(mmtfl.load(tmp_path / "m.mmtfl").predict(X, task=task), model.predict(X, task=task))
-
-
-def test_the_same_search_gives_the_same_bits(rows):
-    X, y, task = rows
-    first, second = (MMTFLRegressorCV(alphas=20, cv=3).fit(X, y, task=task) for _ in range(2))
-    assert np.array_equal(first.curves_.coef, second.curves_.coef) and first.alpha_ == second.alpha_
 
 
 def test_folds_of_close_candidates_are_repeated_within_a_third_of_the_work(rows, monkeypatch):

@@ -8,12 +8,9 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.linear_model import Lasso, LogisticRegression, MultiTaskLasso
 from sklearn.metrics import accuracy_score, r2_score
-from sklearn.preprocessing import StandardScaler
 
 from mmtfl.estimators import MMTFLClassifier, MMTFLRegressor, prediction
-from mmtfl.tasks import scaling
 
 FRAMES = {"pandas": pd.DataFrame, "polars": pl.DataFrame, "pyarrow": pa.table}
 TASKS = np.array(["leeds", "oslo", "rome"])
@@ -74,34 +71,6 @@ def test_classifier_objective_is_the_one_of_the_docstring(classes):
     assert model.objective_ == pytest.approx(loss + penalty, rel=1e-10)
 
 
-def test_one_task_at_infinite_k_is_the_lasso(rows):
-    X, y, _ = rows
-    model = MMTFLRegressor(1, np.inf, alpha=0.2, tol=1e-10).fit(X, y)
-    lasso = Lasso(alpha=0.2, tol=1e-10).fit(X, y)
-    assert_allclose(model.coef_[0], lasso.coef_, atol=1e-6)
-    assert model.intercept_[0] == pytest.approx(lasso.intercept_, abs=1e-6)
-
-
-def test_shared_rows_are_the_multitask_lasso(rows):
-    X, y, _ = rows
-    Y = np.column_stack([y, 2 * y + X[:, 3], X[:, 0]])
-    model = MMTFLRegressor(2, 2, alpha=0.4, tol=1e-10).fit(X, Y)
-    reference = MultiTaskLasso(alpha=0.4, tol=1e-10).fit(X, Y)
-    assert 0 < np.count_nonzero(model.c_) < 5
-    assert_allclose(model.coef_, reference.coef_, atol=1e-6)
-    assert_allclose(model.predict(X), reference.predict(X), atol=1e-5)
-
-
-def test_one_task_at_infinite_k_is_the_sparse_logistic_regression(classes):
-    X, y, _ = classes
-    model = MMTFLClassifier(1, np.inf, alpha=0.03, tol=1e-9).fit(X, y)
-    reference = LogisticRegression(
-        l1_ratio=1.0, C=1 / (0.03 * len(y)), solver="saga", tol=1e-9, max_iter=100_000
-    ).fit(X, y)
-    assert 0 < np.count_nonzero(model.coef_) < 5
-    assert_allclose(model.coef_, reference.coef_, atol=1e-4)
-
-
 def test_without_intercept_there_is_none(rows):
     X, y, task = rows
     model = MMTFLRegressor(alpha=0.1, fit_intercept=False).fit(X, y, task=task)
@@ -110,14 +79,6 @@ def test_without_intercept_there_is_none(rows):
         model.predict(X, task=task),
         np.einsum("ij,tj->it", X, model.coef_)[np.arange(98), np.searchsorted(TASKS, task)],
     )
-
-
-def test_threads_do_not_change_a_bit(rows):
-    X, y, task = rows
-    for p, k in [(2, 1), (1, 2)]:
-        one, two = (MMTFLRegressor(p, k, alpha=0.1, n_jobs=n).fit(X, y, task=task) for n in (1, 2))
-        assert one.coef_.tobytes() == two.coef_.tobytes()
-        assert one.intercept_.tobytes() == two.intercept_.tobytes()
 
 
 # -- doors -------------------------------------------------------------------------------------------------
@@ -181,23 +142,6 @@ def test_inputs_are_never_written_to(rows, order):
 
 
 # -- scales and weights ------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("layout", [np.asarray, sparse.csr_array, sparse.csc_array])
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
-def test_column_spread_is_that_of_the_standard_scaler(rows, monkeypatch, layout, dtype):
-    from mmtfl.tasks.container import Tasks
-
-    monkeypatch.setattr(scaling, "CHUNK", 35)  # seven rows at a time
-    X, y, task = rows
-    X = (X * [1, 10, 1e-3, 1, 1] + [1e4, 0, 0, 5, 0]).astype(dtype)
-    X[:, 3] = 0.1  # constant, and not a round number
-    X[::2, 4] = 0.0
-    weights = np.arange(len(y)) % 3 + 0.0
-    for w in (None, weights):
-        expected = StandardScaler().fit(X.astype(float), sample_weight=w).scale_
-        found = scaling.column_spread(Tasks.from_rows(layout(X), y, task, w))
-        assert_allclose(found, expected, rtol=1e-6)
 
 
 def test_standardize_is_fitting_on_standardised_columns(rows):
@@ -363,18 +307,6 @@ def test_summary_is_a_frame_of_the_library_of_X(rows, backend):
     assert columns["kind"] == ["shared", "shared", "single", "none", "none"]
     assert columns["n_tasks"] == [3, 3, 1, 0, 0]
     assert_array_equal(columns["c"], np.sort(model.c_)[::-1])
-
-
-def test_summary_without_any_frame_library_names_the_extra(rows, monkeypatch):
-    X, y, task = rows
-    model = MMTFLRegressor(alpha=0.3).fit(X, y, task=task)
-    monkeypatch.setattr("mmtfl.tasks.frames.require", _nothing_installed)
-    with pytest.raises(ImportError, match=r"\.\[frames\]"):
-        model.summary()
-
-
-def _nothing_installed(name):
-    raise ImportError(name)
 
 
 # -- documentation -----------------------------------------------------------------------------------------

@@ -93,19 +93,6 @@ def test_weights_of_one_and_groups_of_one_cost_nothing(data, model):
     assert not hasattr(same, "penalty_weight_")
 
 
-def test_adaptive_weights_keep_fewer_and_shrink_less(data):
-    X, y = data
-    first = MMTFLRegressor(2, np.inf, alpha=0.05).fit(X, y, task=SITES)
-    size = np.linalg.norm(first.coef_, axis=0)
-    plain, adaptive = (
-        MMTFLRegressor(2, 2, alpha=0.2, penalty_weight=weight).fit(X, y, task=SITES)
-        for weight in (None, size.max() / size)
-    )
-    assert np.count_nonzero(adaptive.c_) < np.count_nonzero(plain.c_)
-    heavier = MMTFLRegressor(2, 2, alpha=0.2, penalty_weight=2.0 * size.max() / size).fit(X, y, task=SITES)
-    assert np.linalg.norm(heavier.coef_) < np.linalg.norm(adaptive.coef_)
-
-
 @pytest.mark.parametrize("search", [MMTFLRegressorCV, MMTFLClassifierCV])
 def test_searches_take_all_of_it(data, search):
     X, y = data
@@ -186,13 +173,6 @@ def test_an_absent_feature_is_one_left_out_for_its_task(data, pooling, standardi
         left_out = MMTFLRegressor(2, 2, penalty_weight=scale, alpha=0.2, tol=1e-9)
         left_out.fit(lacking(X).fillna(0.0), y, task=SITES)
         assert_allclose(left_out.coef_, model.coef_, atol=1e-6)
-
-
-def test_all_that_have_it_is_all_in_the_summary(data):
-    X, y = data
-    model = MMTFLRegressor(2, 2, alpha=0.2, absent_features="allow").fit(lacking(X), y, task=SITES)
-    row = model.summary().set_index("feature").loc["iron"]
-    assert (row["n_tasks"], row["n_possible"], row["kind"]) == (2, 2, "shared")
 
 
 def test_predictions_ignore_what_a_task_does_not_have(data, tmp_path):

@@ -13,7 +13,6 @@ from mmtfl import (
     MMTFLClassifierCV,
     MMTFLRegressor,
     MMTFLRegressorCV,
-    SingleTaskRegressorCV,
     TwoStrengthCV,
 )
 from mmtfl.inference.heldout_errors import half_widths, reliability
@@ -108,20 +107,6 @@ def test_several_targets_have_an_interval_each():
     assert widths[1] > 3.0 * widths[0]
 
 
-def test_scaled_targets_have_errors_in_their_own_units():
-    X, y, task = make_rows()
-    fit = {"pk": (2, 2), "alphas": 5, "cv": 3, "scale_targets": True}
-    one, ten = (MMTFLRegressorCV(**fit).fit(X, factor * y, task=task) for factor in (1.0, 10.0))
-    assert_allclose(10.0 * one.heldout_errors_["error"], ten.heldout_errors_["error"], rtol=1e-6)
-
-
-def test_intervals_are_saved_with_the_model(model, tmp_path):
-    X, _, task = make_rows()
-    model.save(tmp_path / "a.mmtfl")
-    loaded = mmtfl.load(tmp_path / "a.mmtfl")
-    assert_array_equal(loaded.predict_interval(X, task=task), model.predict_interval(X, task=task))
-
-
 def test_a_model_without_held_out_rows_has_no_interval():
     X, y, task = make_rows()
     with pytest.raises(NotFittedError, match="calibrate"):
@@ -178,20 +163,6 @@ def test_intervals_are_those_of_crepes_on_the_same_errors():
     for coverage in (0.5, 0.8, 0.9, 0.95):
         expected = other.predict_int(plain.predict(X, task=task), bins=task, confidence=coverage)
         assert_allclose(calibrated.predict_interval(X, task=task, coverage=coverage), expected)
-
-
-@pytest.mark.parametrize("standardize", [False, True])
-def test_tasks_with_strengths_of_their_own_have_the_errors_of_each_alone(standardize):
-    X, y, task = make_rows()
-    options = {"p": 2, "alphas": 5, "standardize": standardize}
-    folds = list(TaskKFold(3, random_state=0).split(X, y, task))
-    found = SingleTaskRegressorCV(per_task=True, cv=folds, **options).fit(X, y, task=task).heldout_errors_
-    own = np.split(found["error"], np.cumsum(found["n_kept"])[:-1])
-    for label, errors in zip(found["task"], own, strict=True):
-        rows = np.flatnonzero(task == label)
-        inside = [tuple(np.flatnonzero(np.isin(rows, part)) for part in fold) for fold in folds]
-        alone = SingleTaskRegressorCV(cv=inside, **options).fit(X[rows], y[rows])
-        assert_allclose(errors, alone.heldout_errors_["error"], rtol=1e-4, atol=1e-5)
 
 
 def test_models_of_two_strengths_have_intervals_and_keep_them(tmp_path):

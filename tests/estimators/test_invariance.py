@@ -23,7 +23,6 @@ from mmtfl import (
     RobustRegressor,
     Tasks,
 )
-from mmtfl.errors import UnitsWarning
 from mmtfl.objective.design import Design
 
 pytestmark = pytest.mark.filterwarnings("ignore::mmtfl.errors.SmallTaskWarning")
@@ -266,21 +265,6 @@ def test_a_wide_table_of_empty_columns_has_the_answer_of_the_narrow_one(narrow, 
     assert_allclose(model.c_[:, None] * model.B_, model.coef_.T, atol=1e-12)
 
 
-def test_classes_two_parts_and_searches_know_empty_columns_too(narrow):
-    X, place = narrow
-    X = X[:, 1:]
-    y, place = target(np.column_stack([np.zeros(90), X])), place[1:]
-    wide = widened(X, place, sparse.csc_array)
-    for model, of in (
-        (MMTFLClassifier(p=2, k=2, alpha=0.02, tol=1e-9), y > np.median(y)),
-        (DirtyRegressor(alpha_shared=0.1, alpha_specific=0.1, tol=1e-9), y),
-        (MMTFLRegressorCV(pk=[(2, 2)], poolings=(0,), alphas=[0.3, 0.1, 0.03], cv=3, tol=1e-9), y),
-    ):
-        expected = model.fit(X, of, task=TASK).coef_.copy()
-        assert expected.any()
-        assert_allclose(model.fit(wide, of, task=TASK).coef_[:, place], expected, atol=1e-6)
-
-
 @pytest.mark.parametrize("make", FORMATS)
 def test_the_solver_sees_no_empty_columns_and_no_second_copy_of_the_entries(narrow, make):
     X, place = narrow
@@ -334,21 +318,6 @@ def test_tasks_of_one_row_and_constant_targets_are_their_intercepts(key):
     model = make(key).fit(ROWS, LABELS / 7, task=LABELS)
     assert_allclose(model.intercept_, model.tasks_ / 7)
     assert_allclose(model.coef_, 0.0, atol=1e-9)
-
-
-@pytest.mark.parametrize("key", [("squared", (2, 2)), ("squared", (2, 1)), ("logistic", (2, 2))], ids=str)
-def test_thousands_of_tiny_tasks_are_fitted(key):
-    n_tasks, rng = 3000, np.random.default_rng(2)
-    X, labels = rng.normal(size=(2 * n_tasks, 4)), np.repeat(np.arange(n_tasks), 2)
-    y = np.tile([0, 1], n_tasks) if key[0] == "logistic" else 3 * X[:, 0] + 0.1 * rng.normal(size=2 * n_tasks)
-    model = make(key).set_params(alpha=5.0 if key[0] == "logistic" else 2.0, tol=1e-5)
-    model.set_params(fit_intercept=False).fit(X, y, task=labels)
-    assert model.coef_.shape == (n_tasks, 4) and np.isfinite(model.objective_)
-
-
-def test_columns_of_very_different_sizes_are_warned_of():
-    with pytest.warns(UnitsWarning):
-        MMTFLRegressor(alpha=0.1).fit(ROWS * [1e120, 1.0, 1e-120, 1e-8, 1e8], ROWS[:, 0], task=LABELS)
 
 
 def test_squares_that_leave_the_floats_are_refused_in_words():

@@ -152,12 +152,11 @@ def test_a_loaded_model_is_the_model(kind, name, fitted, path):
         same_predictions(model, loaded, X, data.task)
     assert loaded.score(data.X, data.y, task=data.task) == model.score(data.X, data.y, task=data.task)
     pd.testing.assert_frame_equal(loaded.summary(), model.summary())
-
-
-@pytest.mark.parametrize(("kind", "name"), MODELS)
-def test_saving_again_gives_the_same_bytes(kind, name, fitted, path, tmp_path):
-    round_trip(fitted(kind, name), path).save(tmp_path / "again.mmtfl")
-    assert path.read_bytes() == (tmp_path / "again.mmtfl").read_bytes()
+    before = path.read_bytes()
+    with pytest.raises(FileExistsError, match="exists"):
+        loaded.save(path, overwrite=False)
+    loaded.save(path)
+    assert path.read_bytes() == before
 
 
 @pytest.mark.parametrize("labels", [[10, 20, 30], [-(2**62), 0, 2**62]])
@@ -256,14 +255,6 @@ def test_an_unfitted_model_is_not_saved(path):
     assert not path.exists()
 
 
-def test_overwriting_can_be_refused(fitted, path):
-    model = fitted("regressor", "family")
-    model.save(path, overwrite=False)
-    with pytest.raises(FileExistsError, match="exists"):
-        model.save(path, overwrite=False)
-    model.save(path)
-
-
 def test_what_a_file_has_no_place_for_is_left_out_and_told(path, tmp_path):
     data = REGRESSION
     folds = TaskKFold(2, random_state=np.random.RandomState(0))
@@ -336,17 +327,6 @@ def test_frames_series_and_dicts_with_numbers_for_keys_come_back(path):
 
 
 # -- files that are not what was written ---------------------------------------------------------------------
-
-
-def test_a_changed_or_cut_file_is_refused_in_one_line(fitted, path):
-    fitted("classifier", "family").save(path)
-    sound = path.read_bytes()
-    for i in range(0, len(sound), 29):
-        for spoilt in (sound[:i], sound[:i] + bytes([sound[i] ^ 0x11]) + sound[i + 1 :]):
-            path.write_bytes(spoilt)
-            with pytest.raises(ModelFileError) as told:
-                mmtfl.load(path)
-            assert "\n" not in str(told.value)
 
 
 @pytest.mark.parametrize(

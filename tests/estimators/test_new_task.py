@@ -136,16 +136,6 @@ def test_rows_may_come_in_any_form(form):
     assert_allclose(wider.coef_, plain.coef_, atol=1e-5 if form == "float32" else 1e-9)
 
 
-def test_a_target_is_added_to_those_of_the_same_rows():
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(60, 4))
-    Y = X @ rng.normal(size=(4, 5)) + 0.3 * rng.normal(size=(60, 5))
-    model = MMTFLRegressor(2, 2, 0.05).fit(X, Y)
-    wider = model.add_task(X[:30], Y[:30, 0], task=5)
-    assert wider.predict(X).shape == (60, 6)
-    assert_array_equal(wider.predict(X)[:, :5], model.predict(X))
-
-
 def test_what_cannot_be_added_is_refused():
     X, y, task = sites()
     model = MMTFLRegressor(2, 2, 0.05).fit(X, y, task=task)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from sklearn.base import BaseEstimator, clone
+from sklearn.base import BaseEstimator
 from sklearn.utils._param_validation import (
     InvalidParameterError,
     StrOptions,
@@ -14,10 +14,8 @@ from sklearn.utils._param_validation import (
 )
 
 import mmtfl
-from mmtfl import MMTFLClassifier, MMTFLRegressor
 from mmtfl.estimators import base
 from mmtfl.estimators.parameters import COUNT, POSITIVE, Declared, parameter
-from mmtfl.objective.losses import Logistic, Squared
 
 PUBLIC = [getattr(mmtfl, name) for name in mmtfl.__all__]
 ESTIMATORS = [value for value in PUBLIC if inspect.isclass(value) and issubclass(value, Declared)]
@@ -105,19 +103,6 @@ def test_arguments_are_stored_untouched():
     assert not any(hasattr(Example, name) for name in vars(made))
 
 
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda: Example(), r"Example\.__init__\(\) missing 1 required positional argument: 'model'"),
-        (lambda: Example(1, speed=2), r"Example\.__init__\(\) got an unexpected keyword argument 'speed'"),
-        (lambda: Example(1, 2, 3, 4), r"Example\.__init__\(\) takes from 2 to 4 positional arguments"),
-    ],
-)
-def test_wrong_calls_are_told_as_those_of_any_function(call, message):
-    with pytest.raises(TypeError, match=message):
-        call()
-
-
 @pytest.mark.parametrize(("Model", "remedy"), [(Example, "Use 1."), (Stronger, "Use 1.")])
 def test_errors_end_in_the_remedy_of_the_declaration(Model, remedy):
     Model(True, n=None)._check_parameters()
@@ -188,31 +173,3 @@ def test_every_default_is_a_valid_value(Model):
 
 
 # -- a loss with a parameter ---------------------------------------------------------------------------------
-
-
-class ChosenLoss(MMTFLRegressor):
-    """A regressor whose parameter says which loss it has.
-
-    Parameters
-    ----------
-    kind : {"squared", "logistic"}
-        Which loss.
-    """
-
-    kind: str = parameter(StrOptions({"squared", "logistic"}), default="squared")
-
-    @property
-    def _loss(self):
-        return Squared() if self.kind == "squared" else Logistic()
-
-
-def test_a_parameter_of_the_estimator_can_choose_the_loss():
-    rng = np.random.default_rng(0)
-    X, task = rng.normal(size=(80, 3)), np.repeat(["a", "b"], 40)
-    y = np.where(X[:, 0] + 0.3 * rng.normal(size=80) > 0, 1.0, -1.0)
-    options = {"p": 2, "k": 2, "alpha": 0.02}
-    chosen = ChosenLoss(kind="logistic", **options).fit(X, y, task=task)
-    assert np.count_nonzero(chosen.coef_) > 0
-    np.testing.assert_array_equal(chosen.coef_, MMTFLClassifier(**options).fit(X, y, task=task).coef_)
-    squared = clone(chosen).set_params(kind="squared").fit(X, y, task=task)
-    np.testing.assert_array_equal(squared.coef_, MMTFLRegressor(**options).fit(X, y, task=task).coef_)

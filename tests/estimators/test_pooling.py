@@ -7,7 +7,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 
-from mmtfl import MMTFLClassifier, MMTFLRegressor, MMTFLRegressorCV, path
+from mmtfl import MMTFLClassifier, MMTFLRegressor, MMTFLRegressorCV
 
 INF = float("inf")
 
@@ -42,19 +42,6 @@ def test_common_part_is_on_the_original_scale(p, k):
     assert_allclose(other.common_, one.common_ * units, rtol=1e-6)
     thin = MMTFLRegressor(p, k, 0.02, **options).fit(sparse.csr_array(X), y, task=task)
     assert_allclose(thin.common_, one.common_, atol=1e-7)
-
-
-@pytest.mark.parametrize(("p", "k"), [(2, 2), (2, 1), (1, INF)])
-def test_path_has_the_coefficients_of_the_estimator_at_each_alpha(p, k):
-    X, y, task = alike()
-    found = path(X, y, task, p=p, k=k, alphas=4, pooling=0.9, standardize=True, tol=1e-9)
-    assert found.n_kept[0] == 0
-    assert found.n_kept[-1] > 0
-    for i, alpha in enumerate(found.alphas):
-        model = MMTFLRegressor(p, k, alpha, pooling=0.9, standardize=True, tol=1e-9).fit(X, y, task=task)
-        assert_allclose(found.coef(i), model.coef_, atol=1e-5)
-    with pytest.raises(ValueError, match="at least 0 and below 1"):
-        path(X, y, task, pooling=1.0)
 
 
 @pytest.mark.parametrize("estimator", [MMTFLRegressor, MMTFLClassifier])
@@ -100,12 +87,3 @@ def test_a_search_tries_pooling_by_default_but_not_with_members_that_are_named()
         }.items()
     }
     assert poolings == {"default": {0.0, 0.9, 0.99, 6 / 6.03}, "named": {0.0}, "both named": {0.0, 0.5}}
-
-
-def test_many_small_tasks_that_agree_share_an_unshrunk_common_part():
-    rng = np.random.default_rng(11)
-    X, task = rng.normal(size=(1000, 3)), np.repeat(np.arange(200), 5)
-    y = X @ [2.0, -1.0, 0.5] + rng.normal(size=200)[task] + rng.normal(size=1000)
-    model = MMTFLRegressorCV(curves=False).fit(X, y, task=task)
-    assert model.best_pooling_ > 0.999
-    assert_allclose(model.common_, [2.0, -1.0, 0.5], atol=0.1)

@@ -1,6 +1,5 @@
 """Citizenship: the tools of scikit-learn work on the estimators as on its own."""
 
-import joblib
 import numpy as np
 import pandas as pd
 import pytest
@@ -14,7 +13,6 @@ from sklearn.model_selection import (
     KFold,
     StratifiedKFold,
     cross_val_predict,
-    cross_val_score,
 )
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -76,19 +74,6 @@ def test_tags():
         assert tags.target_tags.required and tags.target_tags.multi_output
     assert not get_tags(MMTFLClassifier()).classifier_tags.multi_class
     assert not get_tags(MMTFLClassifier()).classifier_tags.poor_score
-
-
-@pytest.mark.parametrize("order", ["C", "F"])
-@pytest.mark.parametrize("Model", MODELS)
-def test_read_only_memory_maps_are_read(Model, rows, order, tmp_path):
-    X, y, task = rows
-    y = target(Model, y)
-    joblib.dump([np.asarray(X, order=order), y, task], tmp_path / "rows")
-    mapped = joblib.load(tmp_path / "rows", mmap_mode="r")
-    assert isinstance(mapped[0], np.memmap)
-    model = Model(alpha=0.05, standardize=True).fit(*mapped[:2], task=mapped[2])
-    plain = Model(alpha=0.05, standardize=True).fit(X, y, task=task)
-    assert_allclose(model.coef_, plain.coef_, atol=1e-6)
 
 
 # -- routing: task= goes where the rows go, without set_*_request --------------------------------------------
@@ -176,16 +161,6 @@ def test_cross_val_predict_with_a_task_column(rows):
         model, frame, classes, cv=StratifiedKFold(3, shuffle=True, random_state=0), method="predict_proba"
     )
     assert np.mean((probability[:, 1] > 0.5) == classes) > 0.85
-
-
-@pytest.mark.parametrize("scoring", ["r2", "neg_mean_squared_error"])
-def test_plain_scorers_with_a_task_column(rows, scoring):
-    X, y, task = rows
-    frame = framed(X, task)
-    model = MMTFLRegressor(alpha=0.05, task_column="site")
-    scores = cross_val_score(model, frame, y, cv=3, scoring=scoring)
-    pooled = cross_val_score(MMTFLRegressor(alpha=0.05), X, y, cv=3, scoring=scoring)
-    assert np.all(scores > pooled)
 
 
 def test_matrix_targets_go_through_grid_search(rows):

@@ -22,7 +22,6 @@ from mmtfl import (
     SingleTaskRegressorCV,
     Tasks,
     TwoStrengthCV,
-    path,
 )
 from mmtfl.model_selection import TaskKFold
 
@@ -94,39 +93,6 @@ def test_poisson_is_scikit_learns_at_the_ridge_edge():
     assert 0.0 <= ours.dual_gap_ <= 1e-8 * ours.objective_
 
 
-@pytest.mark.parametrize("loss", ["huber", "poisson"])
-@pytest.mark.parametrize(("p", "k", "alpha"), [(2, 2, 0.2), (1, INF, 0.1), (INF, 1, 0.3)])
-def test_convex_members_reach_the_least_objective_of_a_conic_solver(loss, p, k, alpha, delta=0.7):
-    X, y, task, _ = counts(25)
-    y = y if loss == "poisson" else np.log1p(y) + 5.0 * (np.arange(len(y)) % 11 == 0)
-    model = MMTFLRegressor(p, k, alpha, loss=loss, delta=delta, tol=1e-9).fit(X, y, task=task)
-    A, b = cp.Variable((X.shape[1], 3)), cp.Variable(3)
-    cost = sum(
-        w * cp.sum(row_cost(loss, y_t, X_t @ A[:, t] + b[t], delta)) for X_t, y_t, w, t in parts(X, y, task)
-    )
-    penalty = cp.sum(cp.norm(A, p, axis=1)) if p != 1 else cp.sum(cp.abs(A))
-    least = cp.Problem(cp.Minimize(cost + alpha * penalty)).solve(solver=cp.CLARABEL)
-    assert 0 < np.count_nonzero(model.coef_) < model.coef_.size
-    assert_allclose(model.objective_, least, rtol=1e-6)
-    assert 0.0 <= model.dual_gap_ <= 1e-6 * model.objective_
-
-
-@pytest.mark.parametrize("loss", ["huber", "poisson"])
-@pytest.mark.parametrize("solver", ["block", "alternating"])
-def test_the_concave_member_meets_its_conditions(loss, solver, alpha=0.15):
-    X, y, task, _ = counts()
-    model = MMTFLRegressor(2, 1, alpha, loss=loss, solver=solver, tol=1e-9).fit(X, y, task=task)
-    A = model.coef_.T
-    z = np.einsum("ij,ij->i", X, model.coef_[task]) + model.intercept_[task]
-    r = slope(loss, y, z) * 3 / len(y)
-    G = np.column_stack([X[task == t].T @ r[task == t] for t in range(3)])
-    kept = A.any(axis=1)
-    assert 0 < kept.sum() < len(kept)
-    S = (A[kept] ** 2).sum(axis=1, keepdims=True)  # the penalty of a row is alpha S^(1/3)
-    assert_allclose(G[kept], -alpha / 3.0 * S ** (-2.0 / 3.0) * 2.0 * A[kept], atol=1e-7)
-    assert_allclose([r[task == t].sum() for t in range(3)], 0.0, atol=1e-7)
-
-
 def test_huber_hardly_moves_with_targets_far_off_and_is_the_square_with_a_wide_delta():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(100, 8))
@@ -153,14 +119,6 @@ def test_the_other_models_have_losses_too(Model):
     low, high = search.predict_interval(X, task=task, coverage=0.9).T
     assert 0.85 <= np.mean((low <= y) & (y <= high)) < 1.0
     assert np.all(low % 1.0 == 0.0) and (high - low).max() > (high - low).min()
-
-
-def test_intervals_of_huber_hold_the_share_asked_for():
-    X, y, task = hospitals(200)
-    rows = task == "stay"
-    search = MMTFLRegressorCV(loss="huber", alphas=8, cv=4).fit(X[rows], y[rows])
-    low, high = search.predict_interval(X[rows], coverage=0.8).T
-    assert 0.7 < np.mean((low < y[rows]) & (y[rows] < high)) < 0.92
 
 
 def test_targets_that_a_loss_is_not_defined_for_are_told_by_task_and_row():
@@ -225,29 +183,6 @@ def test_mixed_losses_are_minimised_with_their_balance(alpha=0.3):
     assert_allclose(model.target_scale_, [1.0, 1.0, spread])
     assert_allclose(model.coef_ / model.target_scale_[:, None], A.value.T, atol=1e-4)
     assert 0.0 <= model.dual_gap_ <= 1e-6 * model.objective_
-
-
-def test_features_of_each_kind_enter_the_path_at_comparable_rates():
-    """Each kind has features of its own that tell about as much of its targets."""
-    entered, first = {t: [] for t in LOSSES}, []
-    for seed in range(6):
-        rng = np.random.default_rng(seed)
-        n, own = 300, {"count": 0, "death": 3, "stay": 6}
-        X, task = rng.normal(size=(3 * n, 20)), np.repeat(list(LOSSES), n)
-        y = np.empty(3 * n)
-        for t, start in own.items():
-            z = X[task == t, start : start + 3].sum(axis=1) * 0.45
-            y[task == t] = drawn(LOSSES[t], z + (3.0 if t == "count" else 0.0), rng)
-        y[task == "stay"] *= 500.0
-        found = path(X, y, task, p=2, k=2, alphas=60, loss=LOSSES)
-        kept = np.array([found.coef(i).any(axis=0) for i in range(60)])
-        step = np.where(kept.any(axis=0), kept.argmax(axis=0), 60)
-        for t, start in own.items():
-            entered[t] += list(step[start : start + 3])
-        first.append(np.sort(np.concatenate([step[s : s + 3] for s in own.values()]))[-1] < step[9:].min())
-    medians = [np.median(steps) for steps in entered.values()]
-    assert max(medians) - min(medians) <= 10  # of 60 steps down to a thousandth of alpha_max
-    assert all(first)  # and all of them before any feature that no task uses
 
 
 def test_predictions_and_scores_are_those_of_each_kind():

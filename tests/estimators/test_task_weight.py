@@ -17,7 +17,6 @@ from mmtfl import (
     TwoStrengthCV,
     path,
 )
-from mmtfl.tasks.scaling import task_factors, task_totals, with_task_factors
 
 
 @pytest.fixture(scope="module")
@@ -62,13 +61,6 @@ def test_a_task_weight_is_the_same_weight_of_its_rows_with_the_old_sum(rows, mod
     assert_allclose(found.coef_, by_hand.coef_, atol=1e-9)
     assert_allclose(found.intercept_, by_hand.intercept_, atol=1e-9)
     assert abs(found.coef_ - without.coef_).max() > 1e-3
-
-
-def test_equal_weights_give_every_task_the_same_total_and_keep_the_sum():
-    tasks = Tasks.from_rows(np.eye(7), np.arange(7.0), list("aabbbbb"), sample_weight=[1, 3, 1, 1, 1, 1, 2])
-    totals = task_totals(with_task_factors(tasks, task_factors(tasks, "equal")))
-    assert_allclose(totals, [5.0, 5.0])
-    assert task_factors(tasks, None) is None
 
 
 def test_weights_go_with_sample_weights_and_with_columns_of_y():

@@ -94,17 +94,6 @@ def test_given_strengths_are_tried_largest_first(rows):
     assert search.cv_results_["alpha_shared"].tolist() == [1.0, 0.1] and search.n_splits_ == 3
 
 
-def test_the_default_score_is_minus_the_loss(rows):
-    X, y, task = rows
-    folds = [(np.arange(0, 100), np.arange(100, 150))]
-    search = TwoStrengthCV(DirtyRegressor(tol=1e-8), ([0.1], [0.1]), cv=folds, levels="free").fit(
-        X, y, task=task
-    )
-    model = DirtyRegressor(0.1, 0.1).fit(X[:100], y[:100], task=task[:100])
-    residual = y[100:] - model.predict(X[100:], task=task[100:])
-    assert search.best_score_ == pytest.approx(-0.5 * np.mean(residual**2), rel=1e-4)
-
-
 @pytest.mark.parametrize("Model", [RobustRegressor, DirtyClassifier])
 def test_matrix_targets_and_frames(Model, rows):
     X, y, task = rows

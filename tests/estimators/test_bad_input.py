@@ -72,7 +72,7 @@ REFUSED = [
     (
         TypeError,
         ["mixes strings"],
-        {"y": np.array([*WORDS[:-1], 3], object), "task": TASK, "models": CLASSES},
+        {"y": at(WORDS.astype(object), 9, 3), "models": CLASSES},
     ),
     (TypeError, ["row 0", "'no'"], {"y": WORDS, "models": NUMBERS}),
     (ValueError, ["Task 1", "no observed target", "leave the column out"], {"y": TWO * [1, np.nan]}),

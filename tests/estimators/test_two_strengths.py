@@ -1,4 +1,4 @@
-"""Choosing two strengths: the grid, the folds, the scores, and what is left to scikit-learn."""
+"""Models with two strengths, and the search for both: what they learn, the grid, the scores, bad input."""
 
 import pickle
 
@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone, is_classifier, is_regressor
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import KFold
 from sklearn.utils._param_validation import InvalidParameterError
 
@@ -14,7 +15,10 @@ from mmtfl import (
     CappedClassifier,
     DirtyClassifier,
     DirtyRegressor,
+    LowRankClassifier,
+    LowRankRegressor,
     MMTFLRegressor,
+    RobustClassifier,
     RobustRegressor,
     TwoStrengthCV,
 )
@@ -25,13 +29,14 @@ MODELS = [getattr(two_strengths, name) for name in two_strengths.__all__]
 REGRESSORS, CLASSIFIERS = (
     [Model for Model in MODELS if kind(Model())] for kind in (is_regressor, is_classifier)
 )
+ADDITIVE = [Model for Model in MODELS if "Capped" not in Model.__name__]
 
 
 @pytest.fixture
 def rows():
+    """Two tasks that agree, and one that does not."""
     rng = np.random.default_rng(0)
-    X = rng.normal(size=(150, 5))
-    index = rng.permutation(np.repeat([0, 1, 2], 50))
+    X, index = rng.normal(size=(150, 5)), rng.permutation(np.repeat([0, 1, 2], 50))
     slope = np.array([[2.0, 1, 0, 0, 0], [-2, 1, 0, 0, 0], [2.0, 0, 1.5, 0, 0]])
     y = np.einsum("ij,ij->i", X, slope[index]) + rng.normal(size=150)
     return X, y, np.array(["a", "b", "c"])[index]
@@ -39,6 +44,76 @@ def rows():
 
 def target(Model, y):
     return np.where(y > 0, "up", "down") if Model in CLASSIFIERS else y
+
+
+# -- the models --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("Model", ADDITIVE)
+@pytest.mark.parametrize("scaled", [False, True])
+def test_coefficients_are_the_sum_of_the_parts(Model, rows, scaled):
+    X, y, task = rows
+    options = {"standardize": scaled, **({"scale_targets": scaled} if Model in REGRESSORS else {})}
+    model = Model(**options).fit(X, target(Model, y), task=task)
+    second = model.specific_ if "Dirty" in Model.__name__ else model.outlier_
+    assert_array_equal(model.coef_, model.shared_ + second)
+    assert model.shared_.shape == (3, 5) and model.shared_.any()
+    assert 0.0 <= model.dual_gap_ < 1e-5 and model.violation_ <= 1e-7
+    assert not hasattr(model, "c_") and not hasattr(model, "B_")
+
+
+@pytest.mark.parametrize(
+    ("Model", "strengths"),
+    [
+        (RobustRegressor, (0.5, 0.7)),
+        (RobustClassifier, (0.1, 0.13)),
+        (LowRankRegressor, (1.0, 0.8)),
+        (LowRankClassifier, (0.2, 0.16)),
+    ],
+)
+def test_the_task_that_does_not_join_in_is_named(Model, strengths):
+    rng = np.random.default_rng(0)
+    X, index = rng.normal(size=(480, 8)), np.repeat(np.arange(6), 80)
+    slope = np.outer([1.0, 2.0, -1.0, 1.5, -2.0, 0.0], np.arange(8) < 4)  # five are multiples of one
+    slope[5, 4:] = [3, -3, 3, -3]
+    y = np.einsum("ij,ij->i", X, slope[index]) + 0.1 * rng.normal(size=480)
+    task = np.array(["a", "b", "c", "d", "e", "odd"])[index]
+    model = Model(*strengths).fit(X, target(Model, y), task=task)
+    assert model.outlier_tasks_.tolist() == ["odd"]
+    assert_array_equal(model.outlier_.any(axis=1), model.tasks_ == "odd")
+    assert np.linalg.matrix_rank(model.shared_[:5], tol=1e-6) == 1 or "LowRank" not in Model.__name__
+    table = model.summary().set_index("feature")
+    assert "outlier" in table and table["n_possible"].eq(5).all()  # the other tasks
+    if Model is RobustRegressor:
+        assert table["kind"]["x0"] == "shared" and table["n_tasks"]["x0"] == 5
+        assert table["kind"]["x7"] == "none" and table["outlier"]["x7"] > 0 == table["max_coef"]["x7"]
+
+
+def test_the_dirty_model_finds_the_exception(rows):
+    X, y, task = rows
+    model = DirtyRegressor(0.6, 0.25).fit(X, y, task=task)
+    assert np.flatnonzero(model.shared_.any(axis=0)).tolist() == [0]
+    assert {tuple(place) for place in np.argwhere(model.specific_)} >= {(0, 1), (1, 1), (2, 2)}
+    assert not np.allclose(DirtyRegressor(0.6, 0.25, p=2).fit(X, y, task=task).shared_, model.shared_)
+    table = model.summary()
+    assert list(table.columns)[:5] == ["feature", "shared", "specific", "n_tasks", "kind"]
+    assert table["feature"][0] == "x0" and table.set_index("feature")["kind"]["x4"] == "none"
+
+
+@pytest.mark.parametrize("Model", MODELS)
+def test_stopping_early_and_bad_strengths_are_told(Model, rows):
+    X, y, task = rows
+    with pytest.warns(ConvergenceWarning, match="Raise max_iter"):
+        Model(max_iter=1).fit(X, target(Model, y), task=task)
+    for name in Model.strength_names:
+        for bad in (0.0, -1.0, np.inf, np.nan, "much", None):
+            with pytest.raises(
+                InvalidParameterError, match=rf"'{name}' parameter of {Model.__name__}.* Use "
+            ):
+                Model(**{name: bad}).fit(X, target(Model, y), task=task)
+
+
+# -- the search --------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("Model", MODELS)
@@ -121,36 +196,22 @@ def test_what_the_model_learned_is_the_search_s_own(rows):
     assert search.estimator.alpha_shared == RobustRegressor().alpha_shared  # as it was given
 
 
-# -- bad input ---------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
-    "strengths", [0, (3, 0), (1, 2, 3), ([], 3), ([0.1, -1.0], 3), "many", ([np.inf], 2)]
-)
-def test_strengths_that_are_no_grid_are_refused(strengths, rows):
+    ("estimator", "options", "words"),
+    [
+        *((DirtyRegressor(), {"strengths": bad}, "strengths")
+          for bad in (0, (3, 0), (1, 2, 3), ([], 3), ([0.1, -1.0], 3), "many", ([np.inf], 2))),
+        *((bad, {}, "estimator") for bad in (MMTFLRegressor(), DirtyRegressor, None)),
+        *((DirtyRegressor(), {name: bad}, name)
+          for name, bad in (("cv", "all"), ("cv", 1), ("ratio", 2.0), ("n_jobs", 0), ("scoring", 3))),
+        (DirtyRegressor(tol=-1.0), {}, "'tol' parameter of DirtyRegressor"),
+        *((DirtyRegressor(p=bad), {}, "'p' parameter of DirtyRegressor") for bad in (1, 3, "inf", None)),
+    ],
+)  # fmt: skip
+def test_what_makes_no_sense_is_refused(estimator, options, words, rows):
     X, y, task = rows
-    with pytest.raises(InvalidParameterError, match="strengths"):
-        TwoStrengthCV(DirtyRegressor(), strengths).fit(X, y, task=task)
-
-
-@pytest.mark.parametrize("estimator", [MMTFLRegressor(), DirtyRegressor, None])
-def test_models_without_two_strengths_are_refused(estimator, rows):
-    X, y, task = rows
-    with pytest.raises(InvalidParameterError, match="estimator"):
-        TwoStrengthCV(estimator).fit(X, y, task=task)
-
-
-@pytest.mark.parametrize("options", [{"cv": "all"}, {"cv": 1}, {"ratio": 2.0}, {"n_jobs": 0}, {"scoring": 3}])
-def test_other_parameters_are_checked(options, rows):
-    X, y, task = rows
-    with pytest.raises(InvalidParameterError, match=next(iter(options))):
-        TwoStrengthCV(DirtyRegressor(), 2, **options).fit(X, y, task=task)
-
-
-def test_parameters_of_the_model_are_checked_too(rows):
-    X, y, task = rows
-    with pytest.raises(InvalidParameterError, match="'tol' parameter of DirtyRegressor"):
-        TwoStrengthCV(DirtyRegressor(tol=-1.0)).fit(X, y, task=task)
+    with pytest.raises(InvalidParameterError, match=words):
+        TwoStrengthCV(estimator, **options).fit(X, y, task=task)
 
 
 def test_a_fold_without_a_task_in_training_is_refused(rows):

@@ -130,6 +130,7 @@ def test_what_cannot_be_is_one_clear_error(kind, words, data):
         ("alpha", (0, -1.0, np.nan, np.inf, "strong", [0.1, 1.0]), "small positive"),
         ("p", (0.5, 0, np.nan, "2"), "p=1"),
         ("k", (0, -1, np.nan, "ln"), "'log'"),
+        ("pooling", (1.0, -0.1, "much"), "Use 0 for no common part"),
         ("eps", (0,), "1e-2"),
         ("tol", (0,), "small positive"),
         ("max_iter", (0, 10.5), "1000"),

@@ -41,74 +41,63 @@ def as_columns(X, **more):
 # -- what fit learns ---------------------------------------------------------------------------------------
 
 
-def test_learned_attributes(rows):
+@pytest.mark.parametrize("fit_intercept", [True, False])
+@pytest.mark.parametrize(("p", "k"), [(2, 2), (2, 1), (1, 2)])
+def test_what_is_learned_fits_together(rows, p, k, fit_intercept):
     X, y, task = rows
-    model = MMTFLRegressor(2, 2, alpha=0.1).fit(X, y, task=task)
+    place = np.searchsorted(TASKS, task)
+    model = MMTFLRegressor(p, k, alpha=0.1, fit_intercept=fit_intercept).fit(X, y, task=task)
     assert_array_equal(model.tasks_, TASKS)
-    assert model.intercept_.shape == (3,) and model.n_features_in_ == 5
-    assert model.violation_ <= model.tol
-    assert 0 <= model.dual_gap_ < 1e-4
-    assert model.n_iter_ >= 1
+    assert model.intercept_.shape == (3,) and model.intercept_.any() == fit_intercept
+    assert model.n_features_in_ == 5 and not hasattr(model, "feature_names_in_")
+    assert model.violation_ <= model.tol and model.n_iter_ >= 1
+    assert model.dual_gap_ is None if 1 / p + 1 / k > 1 else 0 <= model.dual_gap_ < 1e-4
+    z = np.einsum("ij,ij->i", X, model.coef_[place]) + model.intercept_[place]
+    assert_allclose(model.predict(X, task=task), z, rtol=1e-10)
+    penalty = 0.1 * np.sum(np.sum(np.abs(model.coef_) ** p, axis=0) ** (k / (p + k)))
+    assert model.objective_ == pytest.approx(0.5 * np.sum((y - z) ** 2) * 3 / len(y) + penalty, rel=1e-9)
     assert model.history_[-1] == pytest.approx(model.objective_, rel=1e-9)
-    assert not hasattr(model, "feature_names_in_")
-    assert MMTFLRegressor(2, 1, alpha=0.1).fit(X, y, task=task).dual_gap_ is None
 
 
-def test_objective_is_the_one_of_the_docstring(rows):
-    X, y, task = rows
-    model = MMTFLRegressor(2, 1, alpha=0.3).fit(X, y, task=task)
-    residual = y - model.predict(X, task=task)
-    penalty = 0.3 * np.sum(np.sum(model.coef_**2, axis=0) ** (1 / 3))
-    assert model.objective_ == pytest.approx(0.5 * np.sum(residual**2) * 3 / len(y) + penalty, rel=1e-10)
-
-
-def test_classifier_objective_is_the_one_of_the_docstring(classes):
+@pytest.mark.parametrize("pair", [(0, 1), (-1, 1), (False, True), ("a", "b"), (0.0, 2.0)], ids=str)
+def test_classes_are_learned_whatever_they_are_called(classes, pair):
     X, y, task = classes
-    model = MMTFLClassifier(1, 2, alpha=0.05).fit(X, y, task=task)
-    z = np.where(y == "yes", 1, -1) * model.decision_function(X, task=task)
+    labels = np.array(pair)[(y == "yes").astype(int)]
+    model = MMTFLClassifier(1, 2, alpha=0.05).fit(X, labels, task=task)
+    assert model.classes_.tolist() == list(pair) and model.classes_.dtype == labels.dtype
+    z, probability = model.decision_function(X, task=task), model.predict_proba(X, task=task)
+    loss = np.logaddexp(0, -np.where(y == "yes", 1, -1) * z).sum() * 3 / len(y)
     penalty = 0.05 * np.sum(np.sum(np.abs(model.coef_), axis=0) ** (2 / 3))
-    loss = np.sum(np.logaddexp(0, -z)) * 3 / len(y)
     assert model.objective_ == pytest.approx(loss + penalty, rel=1e-10)
-
-
-def test_without_intercept_there_is_none(rows):
-    X, y, task = rows
-    model = MMTFLRegressor(alpha=0.1, fit_intercept=False).fit(X, y, task=task)
-    assert not model.intercept_.any()
-    assert_allclose(
-        model.predict(X, task=task),
-        np.einsum("ij,tj->it", X, model.coef_)[np.arange(98), np.searchsorted(TASKS, task)],
-    )
+    assert_allclose(probability, np.column_stack([1 / (1 + np.exp(z)), 1 / (1 + np.exp(-z))]))
+    assert_allclose(model.predict_log_proba(X, task=task), np.log(probability))
+    assert_array_equal(model.predict(X, task=task), np.array(pair)[(z > 0).astype(int)])
 
 
 # -- doors -------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("backend", FRAMES)
-def test_a_task_column_is_the_same_as_task_labels(rows, backend):
+def test_frames_and_task_columns_of_every_library_are_arrays_with_names(rows, backend):
     X, y, task = rows
-    frame = FRAMES[backend](as_columns(X[:, :2], site=task, **as_columns(X)))
-    model = MMTFLRegressor(alpha=0.1, task_column="site").fit(frame, y)
-    plain = MMTFLRegressor(alpha=0.1).fit(X, y, task=task)
-    assert model.feature_names_in_.tolist() == [f"f{j}" for j in range(5)]
-    assert model.n_features_in_ == 5
-    assert_array_equal(model.tasks_, plain.tasks_)
-    assert_array_equal(model.coef_, plain.coef_)
-    assert_allclose(model.predict(frame), plain.predict(X, task=task), rtol=1e-12)
-    assert model.score(frame, y) == pytest.approx(plain.score(X, y, task=task), rel=1e-12)
-
-
-@pytest.mark.parametrize("backend", FRAMES)
-def test_frames_and_columns_of_every_library_are_read(rows, backend):
-    X, y, task = rows
-    make = FRAMES[backend]
     column = {"pandas": pd.Series, "polars": pl.Series, "pyarrow": pa.array}[backend]
-    frame = make(as_columns(X))
     weights = np.linspace(0.5, 2, len(y))
-    model = MMTFLRegressor(alpha=0.1).fit(frame, column(y), column(task), column(weights))
-    plain = MMTFLRegressor(alpha=0.1).fit(X, y, task, weights)
-    assert_array_equal(model.coef_, plain.coef_)
-    assert_allclose(model.predict(frame, task=column(task)), plain.predict(X, task=task), rtol=1e-12)
+    for part in (X, y, task, weights):
+        part.flags.writeable = False  # whoever writes to its inputs fails here
+    options = {"alpha": 0.1, "standardize": True, "scale_targets": True}
+    plain = MMTFLRegressor(**options).fit(X, y, task, weights)
+    frame = FRAMES[backend](as_columns(X))
+    labelled = FRAMES[backend](as_columns(X[:, :2], site=task, **as_columns(X)))
+    both = (
+        MMTFLRegressor(**options).fit(frame, column(y), column(task), column(weights)),
+        MMTFLRegressor(**options, task_column="site").fit(labelled, y, sample_weight=weights),
+    )
+    for model, rows_, labels in zip(both, (frame, labelled), ({"task": column(task)}, {}), strict=True):
+        assert model.feature_names_in_.tolist() == [f"f{j}" for j in range(5)]
+        assert_array_equal(model.tasks_, plain.tasks_)
+        assert_allclose(model.coef_, plain.coef_, rtol=1e-6, atol=1e-9)
+        assert_allclose(model.predict(rows_, **labels), plain.predict(X, task=task), rtol=1e-7)
+        assert model.score(rows_, y, **labels) == pytest.approx(plain.score(X, y, task=task), rel=1e-7)
 
 
 def test_a_matrix_of_targets_is_the_same_as_stacked_rows(rows):
@@ -126,45 +115,21 @@ def test_a_matrix_of_targets_is_the_same_as_stacked_rows(rows):
     assert model.score(X, Y) == pytest.approx(stacked.score(X[row], Y[row, column], task=column), abs=1e-7)
 
 
-@pytest.mark.parametrize("order", ["C", "F"])
-def test_inputs_are_never_written_to(rows, order):
+# -- scales ------------------------------------------------------------------------------------------------
+
+
+def test_scales_are_fitting_on_scaled_columns_and_targets(rows):
     X, y, task = rows
-    X = np.asarray(X, order=order)
-    weights = np.ones(len(y))
-    kept = [part.copy() for part in (X, y, task, weights)]
-    for part in (X, y, task, weights):
-        part.flags.writeable = False
-    model = MMTFLRegressor(alpha=0.1, standardize=True, scale_targets=True).fit(X, y, task, weights)
-    model.predict(X, task=task)
-    model.score(X, y, task, weights)
-    for part, before in zip((X, y, task, weights), kept, strict=True):
-        assert_array_equal(part, before)
-
-
-# -- scales and weights ------------------------------------------------------------------------------------
-
-
-def test_standardize_is_fitting_on_standardised_columns(rows):
-    X, y, task = rows
-    X = X * [1, 10, 0.1, 100, 1]
-    spread = X.std(axis=0)
-    model = MMTFLRegressor(alpha=0.2, standardize=True, tol=1e-9).fit(X, y, task=task)
-    by_hand = MMTFLRegressor(alpha=0.2, tol=1e-9).fit(X / spread, y, task=task)
+    place = np.searchsorted(TASKS, task)
+    X, y = X * [1, 10, 0.1, 100, 1], y * np.array([1.0, 1000.0, 0.01])[place]
+    columns, targets = X.std(axis=0), np.array([y[task == label].std() for label in TASKS])
+    model = MMTFLRegressor(alpha=0.1, standardize=True, scale_targets=True, tol=1e-9).fit(X, y, task=task)
+    by_hand = MMTFLRegressor(alpha=0.1, tol=1e-9).fit(X / columns, y / targets[place], task=task)
     assert 0 < np.count_nonzero(model.c_) < 5
-    assert_allclose(model.coef_, by_hand.coef_ / spread, rtol=1e-6, atol=1e-12)
+    assert_allclose(model.coef_, by_hand.coef_ * targets[:, None] / columns, rtol=1e-6, atol=1e-12)
     assert_allclose(model.c_, by_hand.c_, rtol=1e-6)
-    assert_allclose(model.intercept_, by_hand.intercept_, atol=1e-6)
+    assert_allclose(model.intercept_, by_hand.intercept_ * targets, rtol=1e-6)
     assert model.objective_ == pytest.approx(by_hand.objective_)
-
-
-def test_scale_targets_is_fitting_on_scaled_targets(rows):
-    X, y, task = rows
-    y = y * np.array([1.0, 1000.0, 0.01])[np.searchsorted(TASKS, task)]
-    spread = np.array([y[task == label].std() for label in TASKS])
-    model = MMTFLRegressor(alpha=0.1, scale_targets=True, tol=1e-9).fit(X, y, task=task)
-    by_hand = MMTFLRegressor(alpha=0.1, tol=1e-9).fit(X, y / spread[np.searchsorted(TASKS, task)], task=task)
-    assert_allclose(model.coef_, by_hand.coef_ * spread[:, None], rtol=1e-6, atol=1e-12)
-    assert_allclose(model.intercept_, by_hand.intercept_ * spread, rtol=1e-6)
 
 
 # -- prediction and score ----------------------------------------------------------------------------------
@@ -196,59 +161,22 @@ def test_unknown_tasks_are_predicted_by_the_mean_if_asked(rows):
     assert model.score(X, y, task=np.where(task == "oslo", "new", task)) < model.score(X, y, task=task)
 
 
-def test_score_is_the_mean_over_tasks(rows):
-    X, y, task = rows
-    model = MMTFLRegressor(alpha=0.5).fit(X, y, task=task)
-    predicted = model.predict(X, task=task)
-    by_task = [r2_score(y[task == label], predicted[task == label]) for label in TASKS]
-    assert model.score(X, y, task=task) == pytest.approx(np.mean(by_task))
-    assert np.mean(by_task) != pytest.approx(r2_score(y, predicted), abs=1e-3)
-
-
-def test_weighted_score_is_the_mean_of_weighted_scores(rows, classes):
-    X, y, task = rows
-    weights = np.arange(len(y)) % 3
-    model = MMTFLRegressor(alpha=0.5).fit(X, y, task=task)
-    predicted = model.predict(X, task=task)
-    by_task = [
-        r2_score(y[here], predicted[here], sample_weight=weights[here]) for here in (task == t for t in TASKS)
-    ]
-    assert model.score(X, y, task, sample_weight=weights) == pytest.approx(np.mean(by_task))
-    X, y, task = classes
-    model = MMTFLClassifier(alpha=0.1).fit(X, y, task=task)
-    predicted = model.predict(X, task=task)
-    by_task = [
-        accuracy_score(y[here], predicted[here], sample_weight=weights[here])
-        for here in (task == t for t in TASKS)
-    ]
-    assert 0.5 < np.mean(by_task) < 1
-    assert model.score(X, y, task, sample_weight=weights) == pytest.approx(np.mean(by_task))
+@pytest.mark.parametrize("weighted", [False, True])
+def test_score_is_the_mean_of_the_scores_of_the_tasks(rows, classes, weighted):
+    for kind, metric, (X, y, task) in (
+        (MMTFLRegressor, r2_score, rows),
+        (MMTFLClassifier, accuracy_score, classes),
+    ):
+        weights = np.arange(len(y)) % 3 if weighted else np.ones(len(y))
+        model = kind(alpha=0.1).fit(X, y, task=task)
+        predicted, own = model.predict(X, task=task), [task == label for label in TASKS]
+        by_task = [metric(y[t], predicted[t], sample_weight=weights[t]) for t in own]
+        options = {"sample_weight": weights} if weighted else {}
+        assert model.score(X, y, task=task, **options) == pytest.approx(np.mean(by_task))
+        assert np.mean(by_task) != pytest.approx(metric(y, predicted), abs=1e-4)
 
 
 # -- classifier --------------------------------------------------------------------------------------------
-
-
-def test_probabilities_agree_with_decisions(classes):
-    X, y, task = classes
-    model = MMTFLClassifier(alpha=0.05).fit(X, y, task=task)
-    z, probability = model.decision_function(X, task=task), model.predict_proba(X, task=task)
-    assert model.classes_.tolist() == ["no", "yes"]
-    assert_allclose(probability.sum(axis=1), 1)
-    assert_allclose(probability[:, 1], 1 / (1 + np.exp(-z)))
-    assert_allclose(model.predict_log_proba(X, task=task), np.log(probability))
-    assert_array_equal(model.predict(X, task=task), np.where(z > 0, "yes", "no"))
-    assert model.score(X, y, task=task) > 0.7
-
-
-@pytest.mark.parametrize("pair", [(0, 1), (-1, 1), (False, True), ("a", "b"), (0.0, 2.0), (10, 20)], ids=str)
-def test_any_two_labels_will_do(classes, pair):
-    X, y, task = classes
-    labels = np.array(pair)[(y == "yes").astype(int)]
-    model = MMTFLClassifier(alpha=0.05).fit(X, labels, task=task)
-    assert model.classes_.tolist() == list(pair)
-    assert model.classes_.dtype == labels.dtype
-    assert_array_equal(model.coef_, MMTFLClassifier(alpha=0.05).fit(X, y, task=task).coef_)
-    assert set(model.predict(X, task=task)) == set(pair)
 
 
 def test_a_matrix_of_classes_with_gaps_is_the_same_as_stacked_rows(classes):

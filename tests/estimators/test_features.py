@@ -141,6 +141,8 @@ WRONG = [
     ({"feature_groups": ["age", "iron"]}, TypeError, "which is no list"),
     ({"feature_groups": [["age", "bmi"]]}, ValueError, "'bmi'"),
     ({"positive": True, "pooling": 0.9}, ValueError, "Use pooling=0"),
+    ({"pooling": 0.5, "p": 1.5}, ValueError, "needs p = 1 or p = 2"),
+    ({"pooling": 0.5, "p": np.inf}, ValueError, "needs p = 1 or p = 2"),
     ({"absent_features": "drop"}, ValueError, "absent_features"),
 ]
 
@@ -149,7 +151,7 @@ WRONG = [
 def test_what_cannot_be_is_one_clear_error(data, said, kind, message):
     X, y = data
     with pytest.raises(kind, match=message):
-        MMTFLRegressor(2, 2, **said).fit(X, y, task=SITES)
+        MMTFLRegressor(**{"k": 2, **said}).fit(X, y, task=SITES)
 
 
 # -- features that some tasks do not have --------------------------------------------------------------------

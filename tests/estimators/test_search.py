@@ -163,6 +163,17 @@ def test_members_come_as_one_pair_or_several(rows, pk, members):
         assert model.best_k_ == ("log" if members[0][1] == 0 else members[0][1])
 
 
+def test_a_search_tries_pooling_by_default_but_not_with_members_that_are_named(rows):
+    X, y, task = rows
+    for options, expected in (
+        ({}, {0.0, 0.9, 0.99, 3 / 3.03}),
+        ({"pk": (2, 2)}, {0.0}),
+        ({"pk": (2, 2), "poolings": (0, 0.5)}, {0.0, 0.5}),
+    ):
+        model = MMTFLRegressorCV(alphas=3, cv=2, **options).fit(X, y, task)
+        assert set(model.cv_results_["pooling"].tolist()) == expected
+
+
 # -- scores of the folds, by hand --------------------------------------------------------------------------
 
 

@@ -81,20 +81,14 @@ def test_folds_of_scikit_learn_encode_their_own_rows():
     assert scores.min() > -1.0
 
 
-def test_levels_are_saved_with_the_model(tmp_path):
-    frame = FRAMES["polars enum"]
-    model = MMTFLRegressorCV(alphas=5, cv=3, pk=(2, 1), categorical_features="from_dtype")
-    model.fit(frame, Y, task=SITE)
-    model.save(tmp_path / "m.mmtfl")
-    loaded = mmtfl.load(tmp_path / "m.mmtfl")
-    assert loaded.encoder_.as_dict() == model.encoder_.as_dict()
-    assert loaded.columns_ == model.columns_
-    assert_array_equal(loaded.predict(frame, task=SITE), model.predict(frame, task=SITE))
-
-
-def test_searches_classifiers_and_new_tasks_take_categories():
+def test_searches_classifiers_new_tasks_and_files_take_categories(tmp_path):
     frame = FRAMES["pandas category"]
     own = {"categorical_features": "from_dtype"}
+    search = MMTFLRegressorCV(alphas=5, cv=3, pk=(2, 1), **own).fit(frame, Y, task=SITE)
+    search.save(tmp_path / "m.mmtfl")
+    loaded = mmtfl.load(tmp_path / "m.mmtfl")
+    assert loaded.encoder_.as_dict() == search.encoder_.as_dict() and loaded.columns_ == search.columns_
+    assert_array_equal(loaded.predict(frame, task=SITE), search.predict(frame, task=SITE))
     classes = MMTFLClassifier(alpha=0.01, **own).fit(frame, Y > 0, task=SITE)
     assert classes.score(frame, Y > 0, task=SITE) > 0.8
     two = TwoStrengthCV(DirtyRegressor(**own), strengths=2, cv=2).fit(frame, Y, task=SITE)

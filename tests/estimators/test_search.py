@@ -227,9 +227,11 @@ def test_classes_are_scored_by_the_fit_to_the_other_folds(classes, scoring):
 # -- folds -------------------------------------------------------------------------------------------------
 
 
-def test_a_number_is_task_k_fold_with_that_many_folds(rows):
-    for cv, splitter in [(None, TaskKFold(5, random_state=0)), (4, TaskKFold(4, random_state=0))]:
-        assert_same_search(regressor(cv=cv).fit(*rows), regressor(cv=splitter).fit(*rows), rtol=0)
+def test_a_number_is_task_k_fold_with_that_many_folds_stratified_for_classes(rows, classes):
+    for cv, n in ((None, 5), (4, 4)):
+        for search, data, stratify in ((regressor, rows, False), (classifier, classes, True)):
+            splitter = TaskKFold(n, random_state=0, stratify=stratify)
+            assert_same_search(search(cv=cv).fit(*data), search(cv=splitter).fit(*data), rtol=0)
 
 
 def test_index_pairs_mean_rows_as_they_were_given_whatever_the_order_of_labels(rows):

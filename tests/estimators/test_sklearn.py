@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import sklearn
-from numpy.testing import assert_allclose, assert_array_equal
+from numpy.testing import assert_array_equal
 from sklearn.base import is_classifier, is_regressor
 from sklearn.feature_selection import SelectFromModel
 from sklearn.inspection import permutation_importance
@@ -73,7 +73,6 @@ def test_tags():
         assert tags.input_tags.sparse and not tags.input_tags.allow_nan
         assert tags.target_tags.required and tags.target_tags.multi_output
     assert not get_tags(MMTFLClassifier()).classifier_tags.multi_class
-    assert not get_tags(MMTFLClassifier()).classifier_tags.poor_score
 
 
 # -- routing: task= goes where the rows go, without set_*_request --------------------------------------------
@@ -107,18 +106,15 @@ def test_grid_search_routes_labels(Model, rows, routed):
     assert search.score(X, y, task=task) > 0.8
 
 
-@pytest.mark.parametrize("Model", MODELS)
-def test_pipelines_route_labels(Model, rows, routed):
+def test_pipelines_route_labels(rows, routed):
     X, y, task = rows
-    y = target(Model, y)
-    pipe = make_pipeline(StandardScaler(), Model(alpha=0.02)).fit(X, y, task=task)
-    plain = Model(alpha=0.02).fit(StandardScaler().fit_transform(X), y, task=task)
-    assert_allclose(pipe[-1].coef_, plain.coef_)
+    y = target(MMTFLClassifier, y)
+    pipe = make_pipeline(StandardScaler(), MMTFLClassifier(alpha=0.02)).fit(X, y, task=task)
+    plain = MMTFLClassifier(alpha=0.02).fit(StandardScaler().fit_transform(X), y, task=task)
     Z = pipe[0].transform(X)
     assert_array_equal(pipe.predict(X, task=task), plain.predict(Z, task=task))
+    assert_array_equal(pipe.predict_proba(X, task=task), plain.predict_proba(Z, task=task))
     assert pipe.score(X, y, task=task) > 0.8
-    if Model is MMTFLClassifier:
-        assert pipe.predict_proba(X, task=task).shape == (120, 2)
 
 
 def test_select_from_model_keeps_shared_features(rows, routed):

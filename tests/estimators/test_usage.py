@@ -46,14 +46,10 @@ def test_a_task_could_use_what_varies_within_its_rows(store):
     assert_array_equal(could_use(tasks, fit_intercept=True), expected)
     not_zero = [[False, True, True, False], [True, True, True, True]]
     assert_array_equal(could_use(tasks, fit_intercept=False), not_zero)
-
-
-def test_rows_without_weight_and_rounding_do_not_make_a_column_vary():
-    X = np.array([[1.0, 1e9], [1.0, 1e9 + 1e-7], [2.0, 1e9]])
+    X = np.array([[1.0, 1e9, 1.7e9], [1.0, 1e9 + 1e-7, 1.7e9 + 1.0], [2.0, 1e9, 1.7e9]])
     tasks = Tasks.from_rows(X, np.arange(3.0), sample_weight=[1.0, 1.0, 0.0])
-    assert not could_use(tasks, fit_intercept=True).any()
-    far_away = Tasks.from_rows(np.array([[1.7e9], [1.7e9 + 1.0]]), np.arange(2.0))
-    assert could_use(far_away, fit_intercept=True).all()
+    # neither rows without weight nor rounding make a column vary
+    assert could_use(tasks, fit_intercept=True).tolist() == [[False, False, True]]
 
 
 # -- who does ------------------------------------------------------------------------------------------------
@@ -158,11 +154,7 @@ def test_small_tasks_are_named_with_their_rows_and_a_remedy():
     assert "(4 rows)." in text and "rests on what the other tasks share" in text and "leave them out." in text
     assert "rows per feature" not in text
     assert "learned from these rows alone" in small([30, 4], k=np.inf)[0][0]
-
-
-def test_tasks_of_a_handful_of_rows_and_single_tasks_are_not_told():
-    assert small([30, 5, 8])[0] == []
-    assert small([3])[0] == []
+    assert small([30, 5, 8])[0] == small([3])[0] == []
 
 
 def test_a_task_of_few_rows_that_gets_a_constant_is_told():

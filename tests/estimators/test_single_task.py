@@ -79,10 +79,8 @@ def test_every_task_is_scikit_learn_s_own_search_on_its_rows(rows):
         mine = task == label
         place = np.cumsum(mine) - 1
         split = [(place[train[mine[train]]], place[test[mine[test]]]) for train, test in folds]
-        alphas = (
-            "n_alphas" if LassoCV().get_params().get("n_alphas") not in (None, "deprecated") else "alphas"
-        )
-        theirs = LassoCV(eps=1e-3, cv=split, **{alphas: 20}).fit(X[mine], y[mine])
+        older = LassoCV().get_params().get("n_alphas") not in (None, "deprecated")  # of scikit-learn
+        theirs = LassoCV(eps=1e-3, cv=split, **{"n_alphas" if older else "alphas": 20}).fit(X[mine], y[mine])
         assert own[t] == pytest.approx(theirs.alpha_, rel=1e-6)
         assert_allclose(model.coef_[t], Lasso(own[t], tol=1e-9).fit(X[mine], y[mine]).coef_, atol=1e-5)
 

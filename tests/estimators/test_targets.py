@@ -121,6 +121,13 @@ def test_the_other_models_have_losses_too(Model):
     assert np.all(low % 1.0 == 0.0) and (high - low).max() > (high - low).min()
 
 
+BAD_OFFSETS = [
+    (np.zeros(3), "X has 180 rows, but offset has 3"),
+    (np.full(180, -np.inf), "NaN or infinity, first in row 0: an exposure of zero has no logarithm"),
+    (np.zeros((180, 2)), "offset must be 1-D"),
+]
+
+
 def test_targets_that_a_loss_is_not_defined_for_are_told_by_task_and_row():
     X, y, task, _ = counts()
     y[57] = -2.0
@@ -137,6 +144,13 @@ def test_targets_that_a_loss_is_not_defined_for_are_told_by_task_and_row():
         MMTFLRegressor(loss=LOSSES).fit(X, y, task=task)
     with pytest.raises(ValueError, match="target 0 in all its rows, where the poisson"):
         MMTFLRegressor(loss="poisson").fit(X, np.zeros(len(y)), task=task)
+    with pytest.raises(ValueError, match="loss names no loss for task 'death', 'stay'"):
+        MMTFLRegressor(loss={"count": "poisson"}).fit(X, y, task=task)
+    with pytest.raises(ValueError, match="loss names task 'deaths', which the data do not have"):
+        MMTFLRegressor(loss={**LOSSES, "deaths": "squared"}).fit(X, y, task=task)
+    for offset, words in BAD_OFFSETS:
+        with pytest.raises(ValueError, match=words):
+            MMTFLRegressor().fit(X, y, task=task, offset=offset)
 
 
 @pytest.mark.parametrize(
@@ -269,19 +283,6 @@ def test_weights_of_tasks_replace_the_balance():
     assert_allclose(G[kept], -0.3 * A[kept] / size[kept], atol=1e-7)
 
 
-@pytest.mark.parametrize(
-    ("loss", "words"),
-    [
-        ({"count": "poisson"}, "loss names no loss for task 'death', 'stay'"),
-        ({**LOSSES, "deaths": "squared"}, "loss names task 'deaths', which the data do not have"),
-    ],
-)
-def test_losses_of_the_wrong_tasks_are_refused(loss, words):
-    with pytest.raises(ValueError, match=words):
-        X, y, task = hospitals()
-        MMTFLRegressor(loss=loss).fit(X, y, task=task)
-
-
 def test_effects_and_single_tasks_know_losses():
     X, y, task = hospitals(80)
     search = MMTFLRegressorCV(loss=LOSSES, pk=(2, 1), alphas=6, cv=3).fit(X, y, task=task)
@@ -373,23 +374,6 @@ def test_every_column_of_y_may_have_its_own_offset():
     )
     common = model.predict(X, offset=O[:, 0])
     assert_allclose(common, model.predict(X) * np.exp(O[:, :1]))
-
-
-@pytest.mark.parametrize(
-    ("offset", "words"),
-    [
-        (np.zeros(3), "X has 150 rows, but offset has 3"),
-        (
-            np.full(150, -np.inf),
-            "contains NaN or infinity, first in row 0: an exposure of zero has no logarithm",
-        ),
-        (np.zeros((150, 2)), "offset must be 1-D"),
-    ],
-)
-def test_bad_offsets_are_refused(offset, words):
-    X, y, task, _ = counts()
-    with pytest.raises(ValueError, match=words):
-        MMTFLRegressor(loss="poisson").fit(X, y, task=task, offset=offset)
 
 
 # -- elsewhere -----------------------------------------------------------------------------------------------

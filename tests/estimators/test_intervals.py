@@ -55,10 +55,7 @@ def test_a_small_task_borrows_twenty_rows_from_all():
     assert widths[0] == 1.0
     # 90 % of them is 27.3, beyond the 19.8 rows of error 1
     assert half_widths(errors_of(small, large), 0.9)[0] == 5.0
-
-
-def test_too_few_rows_for_the_coverage_give_no_finite_interval():
-    assert half_widths(errors_of(np.ones(5)), 0.999)[0] == np.inf
+    assert half_widths(errors_of(np.ones(5)), 0.999)[0] == np.inf  # too few rows for this coverage
 
 
 def test_errors_are_those_of_the_fits_without_the_fold(model):
@@ -86,14 +83,16 @@ def test_new_rows_are_covered_in_every_task(model):
 
 
 def test_the_interval_is_about_the_prediction_and_grows_with_coverage(model):
-    X, _, task = make_rows()
+    X, y, task = make_rows()
     some, more = (model.predict_interval(X, task=task, coverage=share) for share in (0.5, 0.95))
     assert_allclose(some.mean(axis=1), model.predict(X, task=task))
     assert (np.diff(more, axis=1) > np.diff(some, axis=1)).all()
-
-
-def test_small_tasks_are_flagged(model):
     assert model.borrowing_tasks_.tolist() == ["small"]
+    for coverage in (0.0, 1.0, 90):
+        with pytest.raises(ValueError, match="coverage"):
+            model.predict_interval(X, task=task, coverage=coverage)
+    with pytest.raises(NotFittedError, match="calibrate"):
+        MMTFLRegressor().fit(X, y, task=task).predict_interval(X, task=task)
 
 
 def test_several_targets_have_an_interval_each():
@@ -107,49 +106,26 @@ def test_several_targets_have_an_interval_each():
     assert widths[1] > 3.0 * widths[0]
 
 
-def test_a_model_without_held_out_rows_has_no_interval():
-    X, y, task = make_rows()
-    with pytest.raises(NotFittedError, match="calibrate"):
-        MMTFLRegressor().fit(X, y, task=task).predict_interval(X, task=task)
-
-
-def test_a_table_calibrates_a_copy(tmp_path):
-    plain = MMTFLRegressor(alpha=0.1).fit(*make_rows()[:2], task=make_rows()[2])
-    X, y, task = make_rows(seed=4)
-    calibrated = plain.calibrate(X, y, task=task)
-    off = np.abs(y - plain.predict(X, task=task))
-    expected = np.concatenate([np.sort(off[task == label]) for label in plain.tasks_.tolist()])
-    assert_allclose(calibrated.heldout_errors_["error"], expected)
-    assert not hasattr(plain, "heldout_errors_")
-    calibrated.save(tmp_path / "a.mmtfl")
-    loaded = mmtfl.load(tmp_path / "a.mmtfl")
-    assert_array_equal(loaded.predict_interval(X, task=task), calibrated.predict_interval(X, task=task))
-
-
-def test_tasks_that_the_table_lacks_borrow_all_errors():
-    X, y, task = make_rows()
-    plain, rows = MMTFLRegressor(alpha=0.1).fit(X, y, task=task), task != "small"
-    calibrated = plain.calibrate(X[rows], y[rows], task=task[rows])
-    assert dict(zip(calibrated.tasks_, calibrated.heldout_errors_["n_rows"], strict=True))["small"] == 0
-    *widths, of_all = half_widths(calibrated.heldout_errors_, 0.9)
-    assert widths[calibrated.tasks_.tolist().index("small")] == pytest.approx(of_all, rel=0.05)
-
-
-def test_rows_of_unknown_tasks_do_not_calibrate():
+def test_a_table_calibrates_a_copy_and_tasks_that_it_lacks_borrow_all_errors(tmp_path):
     X, y, task = make_rows()
     plain = MMTFLRegressor(alpha=0.1, unknown_task="mean").fit(X, y, task=task)
+    X, y, task = make_rows(5000, seed=4)
+    rows = task != "small"
+    calibrated = plain.calibrate(X[rows], y[rows], task=task[rows])
+    assert not hasattr(plain, "heldout_errors_")
+    found, off = calibrated.heldout_errors_, np.abs(y - plain.predict(X, task=task))
+    assert found["task"].tolist() == ["loud", "quiet", "small"]
+    assert found["n_rows"].tolist() == [5000, 5000, 0]
+    assert found["n_kept"].tolist() == [1000, 1000, 0]  # evenly spaced ones
+    *widths, of_all = half_widths(found, 0.9)
+    assert_allclose(widths[:2], [np.quantile(off[task == t], 0.9) for t in ("loud", "quiet")], rtol=0.01)
+    assert widths[2] == pytest.approx(of_all, rel=0.05)
+    again = plain.calibrate(*make_rows(seed=4)[:2], task=make_rows(seed=4)[2]).heldout_errors_
+    X, y, task = make_rows(seed=4)
+    off = np.abs(y - plain.predict(X, task=task))
+    assert_allclose(again["error"], np.concatenate([np.sort(off[task == t]) for t in plain.tasks_]))
     with pytest.raises(ValueError, match="known tasks, not of 'elsewhere'"):
         plain.calibrate(X[:3], y[:3], task=["quiet", "elsewhere", "loud"])
-
-
-def test_beyond_a_thousand_rows_a_task_keeps_a_thousand_errors_with_the_same_quantiles():
-    X, y, task = make_rows(5000)
-    plain = MMTFLRegressor(alpha=0.1).fit(X, y, task=task).calibrate(*make_rows(5000, seed=1))
-    found, t = plain.heldout_errors_, plain.tasks_.tolist().index("loud")
-    assert found["n_rows"][t] == 5000 and found["n_kept"][t] == 1000
-    X, y, task = make_rows(5000, seed=1)
-    off = np.abs(y - plain.predict(X, task=task))[task == "loud"]
-    assert half_widths(found, 0.9)[t] == pytest.approx(np.quantile(off, 0.9), rel=0.01)
 
 
 def test_intervals_are_those_of_crepes_on_the_same_errors():
@@ -174,13 +150,6 @@ def test_models_of_two_strengths_have_intervals_and_keep_them(tmp_path):
     loaded = mmtfl.load(tmp_path / "dirty.mmtfl")
     assert_array_equal(loaded.predict_interval(X, task=task)[:, 0], low)
     assert not hasattr(TwoStrengthCV(DirtyClassifier()), "predict_interval")
-
-
-@pytest.mark.parametrize("coverage", [0.0, 1.0, 90])
-def test_a_wrong_coverage_is_named(model, coverage):
-    X, _, task = make_rows()
-    with pytest.raises(ValueError, match="coverage"):
-        model.predict_interval(X, task=task, coverage=coverage)
 
 
 # -- classes: log odds of held-out rows, and how right the probabilities are ---------------------------------

@@ -52,11 +52,15 @@ class TestNumbers:
         assert search.best_score_ > free.best_score_
         assert_allclose(search.coef_.any(axis=0), free.coef_.any(axis=0))
         assert not hasattr(free, "level_spread_") and not hasattr(free, "level_effects_")
-
-    def test_what_moves_the_levels_is_learned(self, search):
         assert list(search.level_effects_.index) == ["x0", "x1", "x2"]
-        assert abs(search.level_effects_["x2"] - 3.0) < 1.0
-        assert 0.4 < search.level_spread_ < 1.8
+        assert abs(search.level_effects_["x2"] - 3.0) < 1.0 and 0.4 < search.level_spread_ < 1.8
+        free = MMTFLRegressor(2, 2, 0.1, pooling=0.9, unknown_task="common").fit(X, data[1], task=task)
+        free = free.calibrate(X, data[1], task=task)
+        with pytest.raises(ValueError, match="levels='shrunk'"):
+            free.predict_interval(X[:2], task=[900, 900])
+        Y = np.random.default_rng(0).normal(size=(30, 4)) + np.array([0.0, 10.0, 200.0, -5.0])
+        columns = [MMTFLRegressor(2, 2, 0.1, levels=levels).fit(X[:30], Y) for levels in ("free", "shrunk")]
+        assert np.array_equal(*(model.intercept_ for model in columns))  # columns of y have free levels
 
     def test_single_strengths_have_free_levels_unless_asked(self, data):
         X, y, task, _ = data
@@ -71,23 +75,6 @@ class TestNumbers:
         centre = np.array([X[task == t].mean(axis=0) for t in free.tasks_]).mean(axis=0)
         told, drawn = (model.intercept_ + model.coef_ @ centre for model in (free, shrunk))
         assert np.std(drawn) < 0.95 * np.std(told)
-
-    def test_a_saved_model_has_its_levels(self, data, search, tmp_path):
-        X, _, task, _ = data
-        search.save(tmp_path / "m.mmtfl")
-        loaded = mmtfl.load(tmp_path / "m.mmtfl")
-        assert loaded.level_effects_.equals(search.level_effects_)
-        new = np.full(len(task), 1000)
-        assert np.array_equal(loaded.predict(X, task=new), search.predict(X, task=new))
-
-    def test_tasks_of_one_row_are_fitted(self, data):
-        X, y, task, _ = data
-        task = task.copy()
-        task[[0, 20]] = 500, 501
-        model = MMTFLRegressorCV(**QUICK).fit(X, y, task=task)
-        assert np.isfinite(model.intercept_).all()
-        free = MMTFLRegressorCV(**QUICK, levels="free").fit(X, y, task=task)
-        assert np.ptp(model.predict(X[[0, 20]], [500, 501]) - free.predict(X[[0, 20]], [500, 501])) != 0.0
 
     def test_two_strengths_and_other_losses_have_levels_too(self, data):
         X, y, task, _ = data
@@ -106,7 +93,9 @@ class TestNumbers:
 
     # -- tasks never seen ------------------------------------------------------------------------------------
 
-    def test_a_task_never_seen_has_the_level_that_its_columns_say(self, data, search):
+    def test_a_task_never_seen_has_the_level_that_its_columns_say(self, data, search, tmp_path):
+        search.save(tmp_path / "m.mmtfl")
+        search = mmtfl.load(tmp_path / "m.mmtfl")
         X = data[0][:6].copy()
         X[:3, 2], X[3:, 2] = 0.0, 1.0
         X[3:, :2] = X[:3, :2]
@@ -127,13 +116,6 @@ class TestNumbers:
         error = np.std(hits) / np.sqrt(len(hits))
         assert abs(np.mean(hits) - 0.9) < 3 * error
 
-    def test_intervals_for_new_tasks_need_levels(self, data):
-        X, y, task, _ = data
-        free = MMTFLRegressorCV(**QUICK, poolings=(0.9,), levels="free", unknown_task="common")
-        free.fit(X, y, task=task)
-        with pytest.raises(ValueError, match="levels='shrunk'"):
-            free.predict_interval(X[:2], task=[900, 900])
-
     def test_stored_tasks_have_the_same_levels(self, data, tmp_path):
         X, y, task, _ = data
         frame = DataFrame(X, columns=["a", "b", "c"]).assign(y=y, site=task)
@@ -144,12 +126,6 @@ class TestNumbers:
         here = MMTFLRegressor(2, 2, 0.1, **options).fit(X, y, task=task)
         assert_allclose(there.intercept_, here.intercept_, atol=1e-3)
         assert_allclose(there.level_spread_, here.level_spread_, rtol=1e-2)
-
-    def test_columns_of_y_have_free_levels(self):
-        rng = np.random.default_rng(0)
-        X, Y = rng.normal(size=(30, 3)), rng.normal(size=(30, 4)) + np.array([0.0, 10.0, 200.0, -5.0])
-        one, other = (MMTFLRegressor(2, 2, 0.1, levels=levels).fit(X, Y) for levels in ("free", "shrunk"))
-        assert np.array_equal(one.intercept_, other.intercept_)
 
 
 # -- classes and counts -------------------------------------------------------------------------------------

@@ -75,6 +75,7 @@ REFUSED = [
         {"y": at(WORDS.astype(object), 9, 3), "models": CLASSES},
     ),
     (TypeError, ["row 0", "'no'"], {"y": WORDS, "models": NUMBERS}),
+    (ValueError, ["squares leave the range of floats"], {"y": TARGET * 1e200, "models": NUMBERS}),
     (ValueError, ["Task 1", "no observed target", "leave the column out"], {"y": TWO * [1, np.nan]}),
     # lengths
     (ValueError, ["20 rows", "y has 19"], {"y": TARGET[:-1]}),

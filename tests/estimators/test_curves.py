@@ -82,6 +82,10 @@ def test_the_summary_says_line_or_curve_and_the_direction(rows):
     assert said.loc["x1", ["shape", "direction"]].tolist() == ["curve", "rising"]
     assert said.loc["x2", ["shape", "direction"]].tolist() == ["line", "rising"]
     assert said.loc["x3", "shape"] == "line"
+    lines = MMTFLRegressor(alpha=0.1).fit(X, y, task=task)
+    found = lines.curve(2, [0.0, 1.0, 3.0], task="a")["effect"].to_numpy()
+    assert lines.curves_ is None
+    assert_allclose(np.diff(found), lines.coef_[0, 2] * np.array([1.0, 2.0]))
 
 
 def test_curves_of_named_columns_and_of_several_tasks():
@@ -100,14 +104,6 @@ def test_curves_of_named_columns_and_of_several_tasks():
         model.curve("age", task="c")
     with pytest.raises(ValueError, match="curve names the feature 'agee', which X does not have"):
         model.curve("agee")
-
-
-def test_lines_have_curves_too_and_they_are_straight(rows):
-    X, y, task = rows
-    model = MMTFLRegressor(alpha=0.1).fit(X, y, task=task)
-    found = model.curve(2, [0.0, 1.0, 3.0], task="a")["effect"].to_numpy()
-    assert model.curves_ is None
-    assert_allclose(np.diff(found), model.coef_[0, 2] * np.array([1.0, 2.0]))
 
 
 def test_signs_groups_free_weights_and_sparse_rows_keep_lines(rows):
@@ -135,23 +131,16 @@ def test_the_units_of_the_columns_do_not_matter_once_standardized(rows, standard
 def test_an_added_task_bends_as_the_others_do(rows):
     X, y, task = rows
     known = task != "c"
-    model = MMTFLRegressor(p=2, k=2, alpha=0.005, pooling=0.9, curves=True).fit(
-        X[known], y[known], task=task[known]
-    )
+    model = MMTFLRegressor(p=2, k=2, alpha=0.005, pooling=0.9, curves=True, unknown_task="common")
+    model.fit(X[known], y[known], task=task[known])
     more = model.add_task(X[~known][:8], y[~known][:8], task="c")
     assert more.curves_.coef.shape == (3, 16) and np.array_equal(more.curves_.coef[:2], model.curves_.coef)
+    z = model.predict(X[:2], task=["new", "new"])  # a task never seen has the common curves
+    effects = [model.curve(j, X[:2, j])["effect"].to_numpy() for j in range(5)]
+    assert_allclose(np.diff(z), np.diff(np.sum(effects, axis=0)))
     rest = X[~known][8:], y[~known][8:]
     residual = rest[1] - more.predict(rest[0], task=["c"] * len(rest[1]))
     assert 1.0 - residual.var() / rest[1].var() > 0.9
-
-
-def test_a_task_never_seen_has_the_common_curve(rows):
-    X, y, task = rows
-    model = MMTFLRegressor(p=2, k=2, alpha=0.005, pooling=0.9, curves=True, unknown_task="common")
-    model.fit(X, y, task=task)
-    z = model.predict(X[:2], task=["new", "new"])
-    effects = [model.curve(j, X[:2, j])["effect"].to_numpy() for j in range(5)]
-    assert_allclose(np.diff(z), np.diff(np.sum(effects, axis=0)))
 
 
 def test_classes_columns_of_targets_and_warm_starts(rows):
@@ -167,10 +156,17 @@ def test_classes_columns_of_targets_and_warm_starts(rows):
 # -- searches ------------------------------------------------------------------------------------------------
 
 
-def test_folds_choose_curves_where_effects_bend_and_lines_where_they_do_not(rows):
+def test_folds_choose_curves_where_effects_bend_and_lines_where_they_do_not(rows, tmp_path):
     X, y, task = rows
     bends = MMTFLRegressorCV(alphas=30, cv=3).fit(X, y, task=task)
     assert bends.best_curves_ and bends.score(X, y, task=task) > 0.95
+    assert bends.path_.n_features == 5
+    low, high = bends.predict_interval(X, task=task, coverage=0.9).T
+    assert 0.85 < np.mean((low <= y) & (y <= high)) < 0.98
+    bends.save(tmp_path / "m.mmtfl")
+    loaded = mmtfl.load(tmp_path / "m.mmtfl")
+    assert np.array_equal(loaded.predict(X, task=task), bends.predict(X, task=task))
+    assert loaded.curve(0).equals(bends.curve(0))
     table = bends.cv_results_
     chosen = np.flatnonzero(table["chosen"])
     assert len(chosen) == 1 and table["curves"][chosen[0]] and table["alpha"][chosen[0]] == bends.alpha_
@@ -181,16 +177,6 @@ def test_folds_choose_curves_where_effects_bend_and_lines_where_they_do_not(rows
     assert (
         not MMTFLRegressorCV(alphas=30, cv=3, curves=False).fit(X, y, task=task).cv_results_["curves"].any()
     )
-
-
-def test_a_search_that_chose_curves_keeps_path_intervals_and_files(rows, tmp_path):
-    X, y, task = rows
-    model = MMTFLRegressorCV(alphas=30, cv=3).fit(X, y, task=task)
-    assert model.path_.n_features == 5
-    low, high = model.predict_interval(X, task=task, coverage=0.9).T
-    assert 0.85 < np.mean((low <= y) & (y <= high)) < 0.98
-    model.save(tmp_path / "m.mmtfl")
-    assert np.array_equal(mmtfl.load(tmp_path / "m.mmtfl").predict(X, task=task), model.predict(X, task=task))
 
 
 def test_folds_of_close_candidates_are_repeated_within_a_third_of_the_work(rows, monkeypatch):

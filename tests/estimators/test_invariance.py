@@ -173,19 +173,6 @@ def test_empty_constant_and_stored_columns_change_nothing(key):
         assert_same(there, here, there.coef_[:, :6], there.intercept_ + 0.1 * there.coef_[:, 7])
 
 
-@pytest.mark.parametrize("key", [("squared", (2, 1)), ("logistic", (2, 1))])
-def test_stored_tasks_with_offsets_give_the_answer_of_memory(tmp_path, key):
-    pandas = pytest.importorskip("pandas")
-    X, y, labels = data(key)
-    X = X + np.where(labels == 2, 1e7, 1e3)[:, None]
-    frame = pandas.DataFrame(X, columns=[f"x{j}" for j in range(6)]).assign(y=y, task=labels)
-    frame.to_parquet(tmp_path / "rows.parquet")
-    stored = Tasks.from_parquet(tmp_path / "rows.parquet", task="task", target="y")
-    here, there = make(key).fit(X, y, task=labels), make(key).fit(stored)
-    assert_allclose(there.objective_, here.objective_, rtol=1e-6)
-    assert_allclose(there.coef_, here.coef_, atol=1e-4)
-
-
 # -- targets of other units -------------------------------------------------------------------------------
 
 
@@ -318,22 +305,3 @@ def test_tasks_of_one_row_and_constant_targets_are_their_intercepts(key):
     model = make(key).fit(ROWS, LABELS / 7, task=LABELS)
     assert_allclose(model.intercept_, model.tasks_ / 7)
     assert_allclose(model.coef_, 0.0, atol=1e-9)
-
-
-def test_squares_that_leave_the_floats_are_refused_in_words():
-    X, y, labels = data()
-    with pytest.raises(ValueError, match="squares leave the range of floats"):
-        MMTFLRegressor(alpha=1.0).fit(X, y * 1e200, task=labels)
-
-
-@pytest.mark.parametrize("alpha", [1e-2, 1e-8])
-@pytest.mark.parametrize("kind", [RobustRegressor, LowRankRegressor])
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-def test_the_objective_is_that_of_the_coefficients_at_small_strengths(kind, alpha):
-    X, y, labels = data(size=8)
-    model = kind(alpha_shared=alpha, alpha_outlier=2.0 * alpha, max_iter=50).fit(X, y, task=labels)
-    P, Q, coef = model.shared_.T, model.outlier_.T, model.coef_.astype(np.longdouble)
-    norm = np.linalg.norm(P, axis=1).sum() if kind is RobustRegressor else np.linalg.norm(P, "nuc")
-    penalty = alpha * norm + 2.0 * alpha * np.linalg.norm(Q, axis=0).sum()
-    residual = y - np.einsum("ij,ij->i", X, coef[labels]) - model.intercept_[labels]
-    assert_allclose(model.objective_, float((residual**2).sum() / 16 + penalty), rtol=1e-7)

@@ -232,6 +232,10 @@ def test_a_number_is_task_k_fold_with_that_many_folds_stratified_for_classes(row
         for search, data, stratify in ((regressor, rows, False), (classifier, classes, True)):
             splitter = TaskKFold(n, random_state=0, stratify=stratify)
             assert_same_search(search(cv=cv).fit(*data), search(cv=splitter).fit(*data), rtol=0)
+    with pytest.raises(ValueError, match="at least two rows"):
+        regressor().fit(np.ones((1, 2)), [1.0])
+    with pytest.raises(ValueError, match="fewer folds"):
+        regressor(cv=5).fit(np.eye(3), [1.0, 2.0, 3.0])
 
 
 def test_index_pairs_mean_rows_as_they_were_given_whatever_the_order_of_labels(rows):
@@ -399,13 +403,6 @@ def test_constant_targets_choose_the_empty_model(rows):
     model = regressor(pk=((2, 2), (2, 1))).fit(X, np.full(90, 0.1), task)
     assert not model.coef_.any()
     assert_allclose(model.intercept_, 0.1)
-
-
-def test_too_few_rows_is_a_clear_error():
-    with pytest.raises(ValueError, match="at least two rows"):
-        regressor().fit(np.ones((1, 2)), [1.0])
-    with pytest.raises(ValueError, match="fewer folds"):
-        regressor(cv=5).fit(np.eye(3), [1.0, 2.0, 3.0])
 
 
 # -- it learns ---------------------------------------------------------------------------------------------

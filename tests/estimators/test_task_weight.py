@@ -62,18 +62,6 @@ def test_a_task_weight_is_the_same_weight_of_its_rows_with_the_old_sum(rows, mod
     assert abs(found.coef_ - without.coef_).max() > 1e-3
 
 
-def test_weights_go_with_sample_weights_and_with_columns_of_y():
-    rng = np.random.default_rng(0)
-    X, Y = rng.normal(size=(40, 3)), rng.normal(size=(40, 2))
-    Y[30:, 1] = np.nan
-    weight = rng.uniform(0.5, 2.0, size=40)
-    found = MMTFLRegressor(alpha=0.01, task_weight={1: 3.0}).fit(X, Y, sample_weight=weight)
-    first, second = weight.sum(), weight[:30].sum()
-    factor = np.array([1.0, 3.0]) * (first + second) / (first + 3.0 * second)
-    by_hand = MMTFLRegressor(alpha=0.01).fit(X, Y, sample_weight=np.outer(weight, factor))
-    assert_allclose(found.coef_, by_hand.coef_, atol=1e-9)
-
-
 def test_held_out_scores_count_rows_as_they_came(rows):
     X, y, task = rows
     options = {"pk": (2, 1), "alphas": [0.5], "poolings": (0,), "cv": 3, "levels": "free"}

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from mmtfl import MMTFLClassifierCV, MMTFLRegressor, MMTFLRegressorCV
-from mmtfl.inference.quoted_effects import level_findings, level_sentence
+from mmtfl.inference.effect_table import level_findings, level_sentence
 from mmtfl.report.summary import describe
 
 pytestmark = pytest.mark.filterwarnings(

@@ -105,7 +105,7 @@ def inspect(
 
 def _effects(learned: Any, feature: str | None, coverage: float) -> dict[str, list[dict[str, Any]]]:
     """Rows of `effects`, and of `task_effects` with a feature; nothing where a model has none."""
-    from mmtfl.inference.quoted_effects import effect_rows, task_effect_rows
+    from mmtfl.inference.effect_table import effect_rows, task_effect_rows
     from mmtfl.objective.losses import Loss
 
     fitted = learned._fitted()

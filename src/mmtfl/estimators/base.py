@@ -15,7 +15,7 @@ from mmtfl.estimators.prediction import averaged_over_levels, predict
 from mmtfl.estimators.prepared import Prepared
 from mmtfl.estimators.results import Results
 from mmtfl.estimators.shrunk_levels import HasLevels
-from mmtfl.inference.fit_effects import learn_effects
+from mmtfl.inference.learn_effects import learn_effects
 from mmtfl.model_selection.metrics import as_metric, mean_task_score
 from mmtfl.model_selection.scoring import score_predictions
 from mmtfl.objective.losses import Loss

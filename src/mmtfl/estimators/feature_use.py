@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from mmtfl.estimators.fitted_curves import shapes, sizes_of
-from mmtfl.inference.quoted_effects import level_findings, level_sentence
+from mmtfl.inference.effect_table import level_findings, level_sentence
 from mmtfl.wording import count
 
 KINDS = ("shared", "partial", "single", "none")

@@ -26,7 +26,7 @@ from mmtfl.estimators.fitted_curves import join_curves, split_curves
 from mmtfl.estimators.inputs import n_dimensions, read_weights, single_column, take_task_column
 from mmtfl.estimators.prepared import POLISH
 from mmtfl.estimators.shrunk_levels import level_model
-from mmtfl.inference.fit_effects import add_effects
+from mmtfl.inference.learn_effects import add_effects
 from mmtfl.objective.design import Design
 from mmtfl.objective.losses import Loss
 from mmtfl.objective.losses.by_rows import (

@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from mmtfl.estimators.feature_use import sharing_html, summary_columns
 from mmtfl.estimators.fitted_curves import curve_columns
-from mmtfl.inference.quoted_effects import EffectTable, check_coverage
+from mmtfl.inference.effect_table import EffectTable, check_coverage
 from mmtfl.tasks.frames import make_frame
 
 

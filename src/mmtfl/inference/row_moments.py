@@ -1,17 +1,141 @@
-"""What the rows of tasks say at a fit: the scores and curvatures that effects are made of, task by task."""
+"""What the rows of tasks say at a fit: the scores and curvatures that effects are made of."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
-from mmtfl.inference.effects import TaskMoments
 from mmtfl.objective.losses.by_rows import TaskLoss
 from mmtfl.tasks.container import Tasks
+
+_NOTHING = 1e-100  # mean square of a column that has no entries, in units near one
+
+
+@dataclass(frozen=True, eq=False)
+class TaskMoments:
+    """What the step needs of the rows of one task, at the fit.
+
+    Attributes
+    ----------
+    n : float
+        Sum of the rows' weights.
+    weight : float
+        Sum of their curvatures h.
+    scatter : ndarray of shape (d, d)
+        X' H X of columns centred with weights h.
+    score : ndarray of shape (d,)
+        X' s, s minus the derivative of the loss in z.
+    squares : float
+        Sum of squared residuals in units of a row's variance: that over its degrees of freedom is sigma^2.
+    per_curvature : float
+        How much of ``squares`` a unit of the curvature's parabola is.
+    """
+
+    n: float
+    weight: float
+    scatter: np.ndarray
+    score: np.ndarray
+    squares: float
+    per_curvature: float = 1.0
+
+    @classmethod
+    def of_rows(
+        cls,
+        X: np.ndarray,
+        s: np.ndarray,
+        h: np.ndarray,
+        weights: np.ndarray,
+        *,
+        centred: bool,
+        residual: bool,
+        scatter: np.ndarray | None = None,
+    ) -> TaskMoments:
+        """Sum up rows.
+
+        ``residual`` says that the loss is one of y - z, whose noise has a variance of its own; ``scatter``
+        is given where it is known from another task.
+        """
+        total = float(h.sum())
+        if centred and total > 0.0:
+            X, s = X - h @ X / total, s - h * (s.sum() / total)
+        if scatter is None:
+            scaled = X * np.sqrt(h)[:, None]
+            scatter = scaled.T @ scaled
+        base = weights if residual else h
+        # s^2 / h in an order in which no square of a large weight overflows
+        squares = float(s @ np.divide(s, base, out=np.zeros_like(s), where=base > 0.0))
+        n = float(weights.sum())
+        per_curvature = n / total if residual and total > 0.0 else 1.0
+        return cls(n, total, scatter, X.T @ s, squares * per_curvature, per_curvature)
+
+
+@dataclass(frozen=True, eq=False)
+class Totals:
+    """What is summed over some tasks before the step: all of it together, and the scores of each."""
+
+    scatter: np.ndarray
+    weight: float
+    rows: float
+    scores: np.ndarray  # (n_tasks, n_features)
+
+    @classmethod
+    def of(cls, moments: Iterable[TaskMoments]) -> Totals:
+        """Sum up some tasks."""
+        scatter: Any = 0.0
+        weight, rows, scores = 0.0, 0.0, []
+        for own in moments:
+            scatter, weight, rows = scatter + own.scatter, weight + own.weight, rows + max(own.n - 1.0, 0.0)
+            scores.append(own.score)
+        return cls(scatter, weight, rows, np.array(scores))
+
+    @classmethod
+    def joined(cls, parts: Sequence[Totals]) -> Totals:
+        """Those of several places, in the order of the tasks."""
+        return cls(
+            np.sum([part.scatter for part in parts], axis=0),
+            sum(part.weight for part in parts),
+            sum(part.rows for part in parts),
+            np.concatenate([part.scores for part in parts]),
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Pooled:
+    """The scatter of all tasks together, on the scale of correlations.
+
+    Attributes
+    ----------
+    correlation : ndarray of shape (d, d)
+        S / h of eq. (19) in units of the features' spread within tasks.
+    unit : ndarray of shape (d,)
+        That spread; 1 for a feature that is constant within every task.
+    rows : float
+        Rows beyond the tasks' levels.
+    """
+
+    correlation: np.ndarray
+    unit: np.ndarray
+    rows: float
+
+    @classmethod
+    def of(cls, totals: Totals) -> Pooled:
+        """The mean over the rows of all tasks."""
+        mean = totals.scatter / max(totals.weight, np.finfo(float).tiny)
+        square = np.diag(mean)
+        unit = np.sqrt(np.where(square > _NOTHING, square, 1.0))
+        return cls(mean / unit / unit[:, None], unit, totals.rows)
+
+    def scaled(self, own: TaskMoments) -> np.ndarray:
+        """The scatter of a task on this scale, per unit of curvature."""
+        return own.scatter / (self.unit * self.unit[:, None] * max(own.weight, np.finfo(float).tiny))
+
+    def first(self, n: int) -> Pooled:
+        """The same for the first n columns."""
+        return Pooled(self.correlation[:n, :n], self.unit[:n], self.rows)
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,6 +195,8 @@ class RowsAtFit:
         Whether every task has a level.
     shift : ndarray of shape (n_tasks, n), or None
         What is added to the coefficients of the columns, beyond those of the fit.
+    noise : ndarray of shape (n_tasks,), or None
+        Residual variances, as far as they are known.
     """
 
     tasks: Tasks
@@ -80,6 +206,7 @@ class RowsAtFit:
     columns: Columns | None = None
     centred: bool = True
     shift: np.ndarray | None = None
+    noise: np.ndarray | None = None
 
     def moments(self) -> Iterator[TaskMoments]:
         """What each task says."""
@@ -162,3 +289,12 @@ class RowsAtFit:
             s, h = -own.gradient(view.y, z, weights), own.hessian(view.y, z, weights)
         counts = slice(None) if keep_all else weights > 0.0
         return X[counts], s[counts], h[counts], weights[counts]
+
+
+def inverse_scatter(matrix: np.ndarray) -> np.ndarray:
+    """Inverse of a scatter, where it has none its pseudoinverse."""
+    try:
+        root = np.linalg.inv(np.linalg.cholesky(matrix))
+        return root.T @ root
+    except np.linalg.LinAlgError:
+        return np.linalg.pinv(matrix, rcond=1e-10, hermitian=True)

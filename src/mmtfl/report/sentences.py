@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from mmtfl.inference.effect_table import effect_sentences
 from mmtfl.inference.heldout_errors import half_widths, has_counts, reliability
-from mmtfl.inference.quoted_effects import effect_sentences
 from mmtfl.report.evaluation import Evaluation
 from mmtfl.report.judging import (
     ABOUT_EQUAL,

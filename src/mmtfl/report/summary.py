@@ -16,7 +16,7 @@ from mmtfl.estimators.feature_use import (
     use_counts,
     used_by,
 )
-from mmtfl.inference.quoted_effects import effect_sentences, level_sentence
+from mmtfl.inference.effect_table import effect_sentences, level_sentence
 from mmtfl.objective.losses import Loss
 from mmtfl.persistence.json_values import plain
 from mmtfl.plots.search_display import Curve, search_curves

@@ -1,32 +1,19 @@
-"""Effects of all features after a fit: two steps from its coefficients, by the rows of the tasks.
-
-The rows are here, or stay where an engine keeps them; docs/how_sure.md.
-"""
+"""Effects of all features after a fit, for a model to keep; docs/how_sure.md."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from functools import partial
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
-from mmtfl.inference.effects import (
-    MOST_FEATURES,
-    Effects,
-    Plan,
-    Pooled,
-    Steps,
-    Totals,
-    explained_by,
-    finished,
-    largest_scores,
-)
+from mmtfl.inference.collinearity import explained_by
 from mmtfl.inference.meta_analysis import MetaAnalysis, joint_p
-from mmtfl.inference.row_moments import Columns, RowsAtFit
+from mmtfl.inference.row_moments import Columns, Pooled, RowsAtFit, Totals
+from mmtfl.inference.rows_of_fit import FitRows
+from mmtfl.inference.unshrunk_effects import Effects, FromAverages, FromFit, Steps, finished
 from mmtfl.objective.losses import Loss
 from mmtfl.tasks.container import Tasks
 from mmtfl.tasks.curve_basis import CurveBasis
@@ -34,7 +21,10 @@ from mmtfl.tasks.scaling import column_range, column_spread, could_use
 
 _MOST_ROWS = 100_000  # of which quartiles are taken
 _MOST_JOINT = 60  # features of one column that are tested together
-_FEWEST_TASKS, _FEWEST_ROWS = 3, 2.5  # tasks, and rows for each feature, from which a second step is taken
+_FEWEST_TASKS, _FEWEST_ROWS = 3, 2.5  # tasks, and rows for each feature, that tell averages and spreads
+_MOST_STEPS, _SETTLED = 5, 0.05  # from the averages; relative change of the residual variances
+_TOO_FAR = 0.5
+MOST_FEATURES = 1000  # beyond, the kept ones and those with the largest scores
 _QUARTILE = 0.6744897501960817  # of a normal variable, where rows are not here
 
 
@@ -59,7 +49,7 @@ def learn_effects(model: Any, prepared: Any) -> dict[str, Any]:
     joint = _joint(columns_of(model), features, columns)
     explained, correlation = explained_by(Pooled.of(source.totals()).first(n)), source.correlation()
     usable[:, list(explained)] = False
-    found = _two_steps(source, coef, usable, joint, _noise_of(model))
+    found = _estimated(source, coef, usable, joint, _noise_of(model))
     others = [", ".join(f"`{names[features[k]]}`" for k in explained.get(j, ())) for j in range(n)]
     scale = unit[:, None] / columns.unit[:n]
     return {
@@ -78,25 +68,28 @@ def learn_effects(model: Any, prepared: Any) -> dict[str, Any]:
     }
 
 
-def _two_steps(
+def _estimated(
     source: FitRows, coef: np.ndarray, usable: np.ndarray, joint: list[Any], noise: str
 ) -> Effects:
-    """The step from the fit, and another one from the shrunk effects that it gives.
+    """The step from the fit, and others from averages and spreads until the residual variances settle.
 
-    A penalised fit may be far from the effects where features are many, and the parabola of classes and
-    counts depends on where it is taken.
+    Each of these begins at shrunk effects: the parabola of classes and counts depends on where it is taken.
     """
-    shift = np.zeros_like(coef)
-    for first in (True, False):
-        totals = source.totals()
-        steps = source.steps(Plan.of(totals, coef + shift, joint))
-        found = finished(steps, totals, coef + shift, usable, noise=noise)
-        if not first or len(coef) < _FEWEST_TASKS or totals.rows < _FEWEST_ROWS * coef.shape[1]:
+    totals = source.totals()
+    found = finished(source.steps(FromFit.of(totals, coef, joint)), usable, noise=noise)
+    if len(coef) < _FEWEST_TASKS or min(totals.rows, source.n_shared) < _FEWEST_ROWS * coef.shape[1]:
+        return found
+    for step in range(_MOST_STEPS):
+        analysis = found.over_tasks
+        start = np.where(usable & (analysis.n_tasks > 1), analysis.drawn, coef)
+        steps = source.at(start - coef, found.noise).steps(FromAverages.of(totals, found, coef, joint))
+        last, found = found, finished(steps, usable, noise=noise)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            change = abs(np.nanmean(np.log(found.noise / last.noise)))
+        if step > 0 and not change < _TOO_FAR:  # so many features that the rows do not tell noise from spread
+            return last
+        if not change > _SETTLED:
             break
-        analysis = MetaAnalysis(found.effect, found.error**2, found.degrees)
-        told = usable & (analysis.n_tasks > 1)
-        shift = np.where(told, analysis.drawn - coef, 0.0)
-        source = source.shifted(shift)
     return found
 
 
@@ -147,7 +140,7 @@ def contrast_ends(lower: Any, upper: Any, sd: Any) -> tuple[np.ndarray, np.ndarr
 
     Examples
     --------
-    >>> from mmtfl.inference.fit_effects import contrast_ends
+    >>> from mmtfl.inference.learn_effects import contrast_ends
     >>> [end.tolist() for end in contrast_ends([1.0, 0.0], [3.0, 0.0], [2.0, 0.5])]
     [[1.0, 0.0], [3.0, 0.5]]
     """
@@ -173,8 +166,8 @@ def add_effects(model: Any, tasks: Tasks, intercept: float, unit: float) -> None
     rows = RowsAtFit(tasks, model._loss, model.coef_[-1:] / unit, levels, columns, model.fit_intercept)
     usable = could_use(tasks, fit_intercept=model.fit_intercept)[:, columns.places]
     totals, coef = Totals.of(rows.moments()), columns.coef(rows.coef)
-    steps = Plan.of(totals, coef).steps(rows.moments(), coef)
-    found = finished(steps, totals, coef, usable, noise=_noise_of(model))
+    steps = Steps.of(FromFit.of(totals, coef), rows.moments(), coef, np.ones(1))
+    found = finished(steps, usable, noise=_noise_of(model))
     apart, n = known["explained"] != "", len(features)
     for name, values in (("effect", found.effect), ("error", found.error)):
         known[name][-1] = np.where(apart, np.nan, values[0, :n] * unit / columns.unit[:n])
@@ -217,124 +210,6 @@ def _p_columns(found: Effects, joint: list[tuple[int, ...]], correlation: np.nda
     return p
 
 
-# -- the rows: here, or where an engine keeps them -----------------------------------------------------------
-
-
-@dataclass(frozen=True, eq=False)
-class Asked:
-    """What is needed beside the rows of some tasks, to sum them up at the fit."""
-
-    coef: np.ndarray
-    intercept: np.ndarray
-    target_scale: np.ndarray
-    loss: Any
-    centred: bool
-    factors: np.ndarray | None = None
-    columns: Columns | None = None
-    shift: np.ndarray | None = None
-
-    def rows(self, tasks: Tasks) -> RowsAtFit:
-        """The rows with their own weights, and targets in the units of the loss."""
-        tasks = replace(tasks, y=tasks.y / np.repeat(self.target_scale, tasks.sizes))
-        if self.factors is not None and tasks.weights is not None:
-            tasks = replace(tasks, weights=tasks.weights / np.repeat(self.factors, tasks.sizes))
-        return RowsAtFit(tasks, self.loss, self.coef, self.intercept, self.columns, self.centred, self.shift)
-
-
-def _scores(rows: RowsAtFit) -> np.ndarray:
-    return rows.scores()
-
-
-def _totals(rows: RowsAtFit) -> Totals:
-    return Totals.of(rows.moments())
-
-
-def _steps(rows: RowsAtFit, plan: Plan) -> Steps:
-    return plan.steps(rows.moments(), rows.column_coef(), rows.by_group())
-
-
-def _on_shard(shard: Any, spec: Any, asked: Asked, function: Callable[..., Any], arguments: tuple) -> Any:
-    return function(asked.rows(shard.tasks), *arguments)
-
-
-@dataclass(frozen=True, eq=False)
-class FitRows:
-    """The rows of a fit, in the memory of this process or where they are placed.
-
-    Attributes
-    ----------
-    asked : list of Asked
-        Of all tasks here, or of those of each shard.
-    tasks : Tasks, or None
-        All rows, where they are here.
-    placed : Placed, or None
-        Rows that stay in their files, or with the workers of an engine.
-    """
-
-    asked: list[Asked]
-    tasks: Tasks | None = None
-    placed: Any = None
-
-    @classmethod
-    def of(
-        cls, model: Any, prepared: Any, coef: np.ndarray, intercept: np.ndarray, unit: np.ndarray
-    ) -> FitRows:
-        """The rows of prepared data, seen at coefficients and levels in these units."""
-        options = {"loss": model._loss, "centred": model.fit_intercept}
-        if isinstance(prepared.tasks, Tasks):
-            further = unit if prepared.target_scale is None else unit / prepared.target_scale
-            return cls([Asked(coef, intercept, further, **options)], tasks=prepared.tasks)
-        placed, factors = prepared.tasks.placed, prepared.tasks.stored.task_factors
-        asked = [
-            Asked(
-                coef[lo:hi], intercept[lo:hi], unit[lo:hi],
-                factors=None if factors is None else factors[lo:hi], **options,
-            )
-            for lo, hi in pairwise([*placed.firsts, len(coef)])
-        ]  # fmt: skip
-        return cls(asked, placed=placed)
-
-    def only(self, columns: Columns) -> FitRows:
-        """The same for some columns."""
-        return replace(self, asked=[replace(one, columns=columns) for one in self.asked])
-
-    def shifted(self, shift: np.ndarray) -> FitRows:
-        """The same with other coefficients."""
-        cuts = np.cumsum([len(one.coef) for one in self.asked])[:-1]
-        parts = zip(self.asked, np.split(shift, cuts), strict=True)
-        return replace(self, asked=[replace(one, shift=part) for one, part in parts])
-
-    def scores(self) -> np.ndarray:
-        """How much each feature could still explain."""
-        return np.sum(self._each(_scores), axis=0)
-
-    def totals(self) -> Totals:
-        """The sums over all tasks."""
-        return Totals.joined(self._each(_totals))
-
-    def steps(self, plan: Plan) -> Steps:
-        """The steps of all tasks."""
-        return Steps.joined(self._each(_steps, plan))
-
-    def correlation(self) -> np.ndarray | None:
-        """Correlation between the errors of tasks that share rows; stored tasks share none."""
-        tasks = self.tasks
-        if tasks is None or tasks.rows is None or tasks.n_tasks < 2:
-            return None
-        table = np.zeros((tasks.X.shape[0], tasks.n_tasks))
-        for t, own in enumerate(self.asked[0].rows(tasks).residuals()):
-            table[tasks.rows[tasks.offsets[t] : tasks.offsets[t + 1]], t] = own
-        size = np.sqrt((table**2).sum(axis=0))
-        return (table.T @ table) / np.maximum(np.outer(size, size), np.finfo(float).tiny)
-
-    def _each(self, function: Callable[..., Any], *arguments: Any) -> list[Any]:
-        """Call a function of the rows of each part."""
-        if self.tasks is not None:
-            return [function(self.asked[0].rows(self.tasks), *arguments)]
-        columns = ([one] * len(self.asked) for one in (function, arguments))
-        return self.placed.ask(_on_shard, self.asked, *columns, name=f"effect{function.__name__}")
-
-
 # -- quartiles -----------------------------------------------------------------------------------------------
 
 
@@ -358,3 +233,9 @@ def quartiles(prepared: Any, features: np.ndarray) -> tuple[np.ndarray, np.ndarr
     two = ((low == X) | (high == X)).all(axis=0)
     found = np.quantile(X, [0.25, 0.75], axis=0).astype(float)
     return np.where(two, low, found[0]), np.where(two, high, found[1])
+
+
+def largest_scores(kept: np.ndarray, score: np.ndarray, most: int = MOST_FEATURES) -> np.ndarray:
+    """Positions of at most so many features: the kept ones, then those with the largest scores; ascending."""
+    order: Any = np.lexsort((-score, ~kept))
+    return np.sort(order[:most])

@@ -8,8 +8,7 @@ import numpy as np
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
-from mmtfl.inference.effects import MOST_FEATURES
-from mmtfl.inference.fit_effects import columns_of, contrast_ends
+from mmtfl.inference.learn_effects import MOST_FEATURES, columns_of, contrast_ends
 from mmtfl.inference.meta_analysis import MetaAnalysis, q_values
 from mmtfl.inference.words import (
     CURVE,

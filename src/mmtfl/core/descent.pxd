@@ -38,12 +38,15 @@ cdef class Descent:
     cdef Workspace work
     cdef Buffer iterates, states, origin, mixed, ahead, turned
     cdef Py_ssize_t ahead_of, n_sweeps
-    cdef double first
+    cdef double first, gain
     cdef Py_ssize_t work_done
     cdef object error
     cdef object _owner
     cdef void use(self, double* A) noexcept nogil
     cdef bint settle(self, Goal goal) noexcept nogil
+    cdef bint settle_and_compare(self, Goal goal) noexcept nogil
+    cdef double value_here(self) noexcept nogil
+    cdef bint make_room(self) noexcept nogil
     cdef bint is_interrupted(self) noexcept nogil
     cdef Moves sweep(self, bint thorough, bint kept_only) noexcept nogil
     cdef void replace(self, Py_ssize_t b, bint thorough, Moves* moves) noexcept nogil

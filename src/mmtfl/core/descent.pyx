@@ -98,20 +98,11 @@ cdef class Descent:
         Only the first and the last sweep are thorough, where short cuts exist. After every few sweeps the
         rows go where the last ones lead, if that is lower.
         """
-        cdef Py_ssize_t T = self.storage.n_tasks, size = self.blocks.n_members * T, n_stored = 0
-        cdef bint thorough = True, kept_only = False, has_room
+        cdef Py_ssize_t n_stored = 0
+        cdef bint thorough = True, kept_only = False
         cdef Moves moves
-        has_room = (
-            self.iterates.reserve((MEMORY + 2) * size) and self.origin.reserve(size)
-            and self.states.reserve((MEMORY + 2) * self.storage.n_state)
-            and self.mixed.reserve(size) and self.ahead.reserve(T)
-        )
-        self.n_sweeps, self.first, self.ahead_of = (0 if has_room else -1), 0.0, -1
-        if not has_room:
+        if not self.make_room():
             return False
-        self.storage.begin()
-        self.store(0)
-        memcpy(self.origin.at, self.iterates.at, size * sizeof(double))  # where the rows are now
         while self.n_sweeps < goal.max_sweeps and not self.is_interrupted():
             moves = self.sweep(thorough, kept_only)
             self.n_sweeps += 1
@@ -132,6 +123,33 @@ cdef class Descent:
                 n_stored = 0
                 self.store(0)
         return False
+
+    cdef bint make_room(self) noexcept nogil:
+        """Begin where the rows are now; False if there is no memory."""
+        cdef Py_ssize_t T = self.storage.n_tasks, size = self.blocks.n_members * T
+        cdef bint has_room = (
+            self.iterates.reserve((MEMORY + 2) * size) and self.origin.reserve(size)
+            and self.states.reserve((MEMORY + 2) * self.storage.n_state)
+            and self.mixed.reserve(size) and self.ahead.reserve(T)
+        )
+        self.n_sweeps, self.first, self.ahead_of = (0 if has_room else -1), 0.0, -1
+        if has_room:
+            self.storage.begin()
+            self.store(0)
+            memcpy(self.origin.at, self.iterates.at, size * sizeof(double))
+        return has_room
+
+    cdef bint settle_and_compare(self, Goal goal) noexcept nogil:
+        """The same, with how much lower the model and its penalty are afterwards, in `gain`."""
+        cdef bint enough
+        cdef double first = self.value_here() if self.make_room() else 0.0
+        enough = self.settle(goal)
+        self.gain = first - self.value_here() if self.n_sweeps > 0 else 0.0
+        return enough
+
+    cdef double value_here(self) noexcept nogil:
+        self.store(0)
+        return self.value(self.iterates.at, self.states.at)
 
     cdef bint is_interrupted(self) noexcept nogil:
         """Whether somebody wants an end (Ctrl-C), which is asked for every tenth of a second or so."""

@@ -4,9 +4,12 @@
 second derivative of the loss (share 0) and that of a parabola above it (share 1), on a log scale.
 """
 
-from libc.math cimport exp, fabs, log1p, pow
+from libc.math cimport exp, fabs, log, log1p, pow
 
 cdef double LEAST = 1e-6  # share of the bound on second derivatives, which vanish where a class is certain
+
+cdef double TINY = 1e-2  # of a loss: one plus less has lost digits
+cdef double HUGE = 1e300
 
 
 cdef inline double between(double bend, double above, double share) noexcept nogil:
@@ -52,12 +55,21 @@ cdef class LogisticLoss(RowLoss):
     """Labels are -1 and +1."""
 
     cdef double value(self, const double[::1] z) noexcept nogil:
-        cdef double total = 0.0, margin
+        cdef double total = 0.0, margin, small, product = 1.0, weight = 0.0
         cdef Py_ssize_t i
         for i in range(z.shape[0]):
             margin = self.y[i] * z[i]
-            total += self.weight[i] * (log1p(exp(-fabs(margin))) + max(-margin, 0.0))
-        return total
+            small = exp(-fabs(margin))
+            total += self.weight[i] * max(-margin, 0.0)
+            if small < TINY:
+                total += self.weight[i] * log1p(small)
+                continue
+            # rows of one weight, such as those of a task, have one logarithm: of a product
+            if self.weight[i] != weight or product > HUGE:
+                total += weight * log(product)
+                product, weight = 1.0, self.weight[i]
+            product *= 1.0 + small
+        return total + weight * log(product)
 
     cdef void slopes(self, const double[::1] z, double[::1] out) noexcept nogil:
         cdef double margin, small

@@ -110,8 +110,8 @@ cdef class Path:
         self, const double* numbers, const double* before, double share, Goal goal, Py_ssize_t max_rounds
     ) noexcept nogil:
         """Solve under one penalty from where the source stands; whether rounds and sweeps were enough."""
-        cdef double tolerance = goal.energy, last = tolerance * FIRST / INEXACT, moved
-        cdef bint is_done = False, enough
+        cdef double tolerance = goal.energy, last = tolerance * FIRST / INEXACT, moved, gain
+        cdef bint is_done = False, enough, compares
         cdef Py_ssize_t n_before
         self.keep_active()
         for _ in range(max_rounds):
@@ -124,15 +124,19 @@ cdef class Path:
             if not self.gather(numbers):
                 self.is_short_of_memory = True
                 return False
+            compares = before == NULL and not self.source.is_quadratic
             if before != NULL:
                 self.move_on(before, share)
                 before = NULL
             goal.energy = tolerance if self.source.is_quadratic else max(tolerance, INEXACT * last)
-            enough = self.descent.settle(goal)
+            if compares:
+                enough, gain = self.descent.settle_and_compare(goal), self.descent.gain
+            else:
+                enough, gain = self.descent.settle(goal), 0.0
             if self.descent.error is not None or self.source.has_failed():
                 return False
             moved = self.largest_move()
-            if not self.source.advance(&self.rows[0], self.m, self.A.at):
+            if not self.source.advance(&self.rows[0], self.m, self.A.at, gain):
                 continue
             self.source.keep_pace(moved)
             last, is_done = moved, enough if self.source.is_quadratic else moved <= tolerance

@@ -15,7 +15,9 @@ cdef class Source:
     cdef void fill_gram(
         self, const Py_ssize_t* rows, Py_ssize_t known, Py_ssize_t m, double* gram, Py_ssize_t room
     ) noexcept nogil
-    cdef bint advance(self, const Py_ssize_t* rows, Py_ssize_t m, const double* goal) noexcept nogil
+    cdef bint advance(
+        self, const Py_ssize_t* rows, Py_ssize_t m, const double* goal, double gain
+    ) noexcept nogil
     cdef void keep_pace(self, double moved) noexcept nogil
     cdef double loss(self) noexcept nogil
     cdef object error(self)
@@ -36,7 +38,7 @@ cdef class ColumnSource(Source):
     cdef const double[:, ::1] x
     cdef const Py_ssize_t[::1] start, begin, length
     cdef RowLoss row_loss
-    cdef bint is_centred, is_stale, is_old
+    cdef bint is_centred, is_stale, is_old, is_known
     cdef double constant, value, last_move
     cdef int damping
     cdef double[::1] z, trial, slope_z, weight, pull, shift, totals, scaled

@@ -19,14 +19,24 @@ from mmtfl.core.storage cimport Storage
 
 cdef int STEPS = 4  # from the second derivative of a loss to the parabola above it
 cdef double ROUNDING = 1e-14
+cdef double ENOUGH = 0.5  # of what a model and its penalty fall by, which the loss may be above the model
 cdef double SHORTEST = 1e-12  # share of a step
 cdef double SLOW = 0.03  # share of the last move, squared: weights that leave more of it are renewed
 
 ctypedef void (*Dgemm)(
     char*, char*, int*, int*, int*, double*, double*, int*, double*, int*, double*, double*, int*
 ) noexcept nogil
-_capsule = cython_blas.__pyx_capi__["dgemm"]  # found at import, so that nothing of scipy is needed to compile
-cdef Dgemm dgemm = <Dgemm> PyCapsule_GetPointer(_capsule, PyCapsule_GetName(_capsule))
+ctypedef void (*Dsyrk)(
+    char*, char*, int*, int*, double*, double*, int*, double*, double*, int*
+) noexcept nogil
+cdef void* blas(name):
+    """A function of BLAS, found at import, so that nothing of scipy is needed to compile."""
+    capsule = cython_blas.__pyx_capi__[name]
+    return PyCapsule_GetPointer(capsule, PyCapsule_GetName(capsule))
+
+
+cdef Dgemm dgemm = <Dgemm> blas("dgemm")
+cdef Dsyrk dsyrk = <Dsyrk> blas("dsyrk")
 
 
 cdef class Source:
@@ -39,7 +49,9 @@ cdef class Source:
     ) noexcept nogil:
         """Gram matrices (n_grams, room, room) of some rows, of which those of the first `known` are there."""
 
-    cdef bint advance(self, const Py_ssize_t* rows, Py_ssize_t m, const double* goal) noexcept nogil:
+    cdef bint advance(
+        self, const Py_ssize_t* rows, Py_ssize_t m, const double* goal, double gain
+    ) noexcept nogil:
         """Move some rows of A to a goal (m, n_tasks); False if the model was too far from the loss there."""
         return True
 
@@ -80,7 +92,9 @@ cdef class GramSource(Source):
                 for b in range(known if a < known else 0, m):
                     out[b] = self.gram[s, rows[a], rows[b]]
 
-    cdef bint advance(self, const Py_ssize_t* rows, Py_ssize_t m, const double* goal) noexcept nogil:
+    cdef bint advance(
+        self, const Py_ssize_t* rows, Py_ssize_t m, const double* goal, double gain
+    ) noexcept nogil:
         cdef Py_ssize_t a, i, t, j
         cdef double change
         cdef const double* line
@@ -124,7 +138,9 @@ cdef class ResidualSource(Source):
                 self.slopes[t, j] = self.row[t] if self.curvature[j, t] > 0.0 else 0.0
         return False
 
-    cdef bint advance(self, const Py_ssize_t* rows, Py_ssize_t m, const double* goal) noexcept nogil:
+    cdef bint advance(
+        self, const Py_ssize_t* rows, Py_ssize_t m, const double* goal, double gain
+    ) noexcept nogil:
         """The state of the storage has moved already."""
         cdef Py_ssize_t a
         for a in range(m):
@@ -163,9 +179,11 @@ cdef class ColumnSource(Source):
         self.is_old = not self.is_stale
         if self.is_stale:
             self.weigh()
-            self.is_stale = False
-        self.row_loss.slopes(self.z, self.slope_z)
-        self.look()
+            self.is_stale = self.is_known = False
+        if not self.is_known:
+            self.row_loss.slopes(self.z, self.slope_z)
+            self.look()
+            self.is_known = True
         return not self.is_old
 
     cdef void weigh(self) noexcept nogil:
@@ -221,6 +239,7 @@ cdef class ColumnSource(Source):
         cdef double one = 1.0, nothing = 0.0
         cdef char* no = b"N"
         cdef char* yes = b"T"
+        cdef char* upper = b"U"
         cdef double* own
         cdef double* out
         cdef const double* column
@@ -243,28 +262,34 @@ cdef class ColumnSource(Source):
                     own[a * n + i] = self.trial[i] * (column[i] - self.means[rows[a], t])
             out = gram + t * room * room
             # rows known..m of the matrix, which is symmetric: columns of it to BLAS
-            dgemm(
-                yes, no, &n_all, &n_new, &width, &one, own, &width, own + known * n, &width, &nothing,
-                out + known * room, &stride,
-            )
-            for a in range(known):
-                for i in range(known, m):
+            if known == 0:
+                dsyrk(upper, yes, &n_all, &width, &one, own, &width, &nothing, out, &stride)
+            else:
+                dgemm(
+                    yes, no, &n_all, &n_new, &width, &one, own, &width, own + known * n, &width, &nothing,
+                    out + known * room, &stride,
+                )
+            for a in range(known if known > 0 else m):
+                for i in range(known if known > 0 else a + 1, m):
                     out[a * room + i] = out[i * room + a]
 
-    cdef bint advance(self, const Py_ssize_t* rows, Py_ssize_t m, const double* goal) noexcept nogil:
+    cdef bint advance(
+        self, const Py_ssize_t* rows, Py_ssize_t m, const double* goal, double gain
+    ) noexcept nogil:
         cdef Py_ssize_t i, n = self.z.shape[0], t, a
-        cdef double slope = 0.0, bend = 0.0, share = 1.0, reached
+        cdef double slope = 0.0, bend = 0.0, share = 1.0, reached, allowed
         self.step_to(rows, m, goal)
         for i in range(n):
             slope += self.slope_z[i] * self.pull[i]
             bend += 0.5 * self.weight[i] * self.pull[i] * self.pull[i]
         reached = self.value_after(share)
         if not self.is_quadratic:
-            if self.is_above(reached, slope + bend) and (self.is_old or self.damping < STEPS):
+            allowed = max(0.0, ENOUGH * gain)
+            if self.is_above(reached, slope + bend + allowed) and (self.is_old or self.damping < STEPS):
                 self.damping += 0 if self.is_old else 1
                 self.is_stale = True
                 return False
-            while self.is_above(reached, share * (slope + share * bend)) and share > SHORTEST:
+            while self.is_above(reached, share * (slope + share * bend + allowed)) and share > SHORTEST:
                 share *= 0.5  # no parabola is above a loss whose second derivative has no bound
                 reached = self.value_after(share)
         for a in range(m):
@@ -276,7 +301,7 @@ cdef class ColumnSource(Source):
         for t in range(self.n_tasks):
             self.intercept[t] += share * self.shift[t]
         self.z[:] = self.trial
-        self.value = reached
+        self.value, self.is_known = reached, False
         return True
 
     cdef double value_after(self, double share) noexcept nogil:

@@ -84,7 +84,7 @@ def test_checks_of_scikit_learn_pass(estimator, check):
 
 
 @pytest.mark.parametrize(("search", "scales"), [*((regressor, one) for one in SCALES), (classifier, {})])
-def test_the_choice_is_the_best_row_of_the_table_and_the_model_is_fitted_there(rows, classes, search, scales):
+def test_the_choice_is_a_best_row_of_the_table_and_the_model_is_fitted_there(rows, classes, search, scales):
     X, y, task = uneven(rows) if search is regressor else classes
     pairs, names = ((2, 2), (2, 1), (1, "log")), [f"split{f}_test_score" for f in range(3)]
     model = search(pk=pairs, alphas=7, alpha_ratio=0.01, tol=1e-8, **scales).fit(X, y, task)
@@ -99,10 +99,13 @@ def test_the_choice_is_the_best_row_of_the_table_and_the_model_is_fitted_there(r
     assert len(set(grids[:, 0])) == 3 and (np.diff(grids) < 0).all()
     assert_allclose(table["mean_test_score"], table[names].mean(axis=1), rtol=1e-12)
     assert_allclose(table["std_test_score"], table[names].std(axis=1, ddof=0), rtol=1e-10)
-    best = table.loc[table["mean_test_score"].idxmax()]
+    best, (chosen,) = table["mean_test_score"].idxmax(), np.flatnonzero(table["chosen"])
+    assert table["tied"][[best, chosen]].all() and (chosen == best or table["tied"].sum() > 1)
     p, k = model.best_p_, model.best_k_
-    assert (best["p"], best["k"], best["alpha"]) == (p, 0.0 if k == "log" else k, model.alpha_)
-    assert best["mean_test_score"] == model.best_score_ and best["chosen"] and table["chosen"].sum() == 1
+    row, same = table.loc[chosen], table["p"] == table["p"][chosen]
+    assert (row["p"], row["k"], row["alpha"]) == (p, 0.0 if k == "log" else k, model.alpha_)
+    scores = table["mean_test_score"][same & (table["k"] == row["k"])]
+    assert row["mean_test_score"] == model.best_score_ == scores.max()
     assert (table.sort_values("rank_test_score")["mean_test_score"].diff().dropna() <= 0).all()
     assert sorted(table["rank_test_score"]) == list(range(1, 22))
     kind = MMTFLRegressor if search is regressor else MMTFLClassifier

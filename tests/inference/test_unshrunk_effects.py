@@ -16,7 +16,9 @@ def test_other_features_have_random_effects_about_their_averages(n):
     X, y, unit = rng.normal(size=(n, d)), rng.normal(size=n), rng.uniform(0.5, 2.0, size=d)
     X, y = X - X.mean(axis=0), y - y.mean()
     mean, sampling, spread = rng.normal(size=d), rng.uniform(0.0, 0.1, size=d), rng.uniform(0.1, 1.0, size=d)
-    plan = FromAverages(unit, mean, np.diag(sampling), np.diag(spread), np.diag(1.0 / (sampling + spread)))
+    usual = 0.6  # residual variance of all tasks, in whose units the plan is
+    parts = [np.diag(part) for part in (sampling / usual, spread / usual, usual / (sampling + spread))]
+    plan = FromAverages(unit, mean, usual, *parts)
     a, ones = rng.normal(size=d), np.ones(n)  # where rows are seen does not matter
     own = TaskMoments.of_rows(X, y - X @ a, ones, ones, centred=True, residual=True)
     step = plan.step(own, a, noise)
@@ -62,3 +64,32 @@ def test_noise_is_drawn_to_that_of_all_tasks_as_far_as_tasks_are_alike():
     assert 3.0 <= rows <= 10.0
     degrees = 6.0 + rows
     assert np.mean(apart) * degrees / (degrees - 2.0) == pytest.approx(sizes.mean(), rel=0.15)
+
+
+@pytest.mark.parametrize(("of_x", "of_y"), [(1.0, 1e-150), (1e-150, 1.0), (1e-100, 1e100), (1e100, 1e-100)])
+def test_effects_are_the_same_in_other_units(of_x, of_y):
+    rng = np.random.default_rng(3)
+    X, task = rng.normal(size=(240, 4)), np.repeat(np.arange(8), 30)
+    coef = 0.5 + np.array([0.0, 0.5, 0.0, 0.5]) * rng.normal(size=(8, 4))
+    y = np.einsum("ij,ij->i", X, coef[task]) + rng.normal(size=240)
+    model, other = (
+        MMTFLRegressor(alpha=alpha, standardize=True, scale_targets=True, effects=True).fit(*rows, task=task)
+        for alpha, *rows in ((0.1, X, y), (0.1, of_x * X, of_y * y))
+    )
+    expected, found = (
+        one.effects().set_index("feature").loc[["x0", "x1", "x2", "x3"]] for one in (model, other)
+    )
+    assert (expected["spread"] > 0.0).any()
+    for name in ("average", "upper", "spread", "spread_upper", "new_task_upper"):
+        assert_allclose(found[name] * (of_x / of_y), expected[name], rtol=1e-10)
+    assert_allclose(found["per_sd"] / of_y, expected["per_sd"], rtol=1e-10)
+    shrunk, expected = (one.task_effects("x1")["shrunk_upper"] for one in (other, model))
+    assert_allclose(shrunk * (of_x / of_y), expected, rtol=1e-10)
+
+
+def test_targets_without_noise_have_effects_of_their_size():
+    rng = np.random.default_rng(4)
+    X, task = rng.normal(size=(90, 3)), np.repeat(np.arange(3), 30)
+    for y, size in ((np.full(90, 0.1), 0.0), (X @ [2.0, 0.0, 0.0], 2.0)):
+        model = MMTFLRegressor(alpha=1e-9, effects=True).fit(X, y, task=task)
+        assert_allclose(model.task_effects("x0")["effect"], size, atol=1e-8)

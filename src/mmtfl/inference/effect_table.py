@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
-from mmtfl.inference.learn_effects import MOST_FEATURES, columns_of, contrast_ends
+from mmtfl.inference.learn_effects import MOST_FEATURES, columns_of, contrast_ends, powers_of_two
 from mmtfl.inference.meta_analysis import MetaAnalysis, q_values
 from mmtfl.inference.words import (
     CURVE,
@@ -47,9 +47,11 @@ class EffectTable:
             )
         self.model, self.coverage, self.known = model, coverage, model.effects_
         self.names, self.features = model._feature_names(), self.known["features"]
+        error = np.where(self.known["error"] > 0.0, self.known["error"], np.inf).min(axis=0)
+        self.unit = powers_of_two(error)  # so that no square leaves the floats
         self.found = MetaAnalysis(
-            self.known["effect"],
-            self.known["error"] ** 2,
+            self.known["effect"] / self.unit,
+            (self.known["error"] / self.unit) ** 2,
             self.known["degrees"],
             self.known.get("correlation"),
         )
@@ -76,8 +78,8 @@ class EffectTable:
 
     def of_tasks(self, j: int) -> dict[str, Any]:
         """Columns of `task_effects`."""
-        lower, upper = (end[:, j] for end in self.found.single_interval(self.coverage))
-        shrunk = [part[:, j] for part in self.found.shrunk(self.coverage)]
+        lower, upper = (end[:, j] * self.unit[j] for end in self.found.single_interval(self.coverage))
+        shrunk = [part[:, j] * self.unit[j] for part in self.found.shrunk(self.coverage)]
         if not isinstance(self.model._loss, Loss):  # nothing is common to effects in different units
             shrunk = [self.known["effect"][:, j], lower, upper]
         return {
@@ -147,18 +149,19 @@ class EffectTable:
 
     def _numbers(self) -> dict[str, np.ndarray]:
         found, sd = self.found, self.known["sd"]
-        lower, upper = found.interval(self.coverage)
-        spread = found.spread_interval(self.coverage)
-        new = found.new_task_interval(self.coverage)
+        average, lower, upper, low, high, *new = self.unit * [
+            found.average, *found.interval(self.coverage), *found.spread_interval(self.coverage),
+            *found.new_task_interval(self.coverage),
+        ]  # fmt: skip
         quartiles = self.known["lower_quartile"], self.known["upper_quartile"]
         ends = contrast_ends(*quartiles, sd) if self.known["is_curve"].any() else quartiles
         width = np.where(self.known["is_curve"], ends[1] - ends[0], quartiles[1] - quartiles[0])
         width = np.where(width > 0.0, width, np.nan)
         return {
-            "average": found.average, "lower": lower, "upper": upper, "p": found.p, "q": np.empty(0),
-            "spread": found.spread, "spread_lower": spread[0], "spread_upper": spread[1],
+            "average": average, "lower": lower, "upper": upper, "p": found.p, "q": np.empty(0),
+            "spread": self.unit * found.spread, "spread_lower": low, "spread_upper": high,
             "same_direction": found.same_direction, "new_task_lower": new[0], "new_task_upper": new[1],
-            "n_tasks": found.n_tasks, "per_sd": found.average * sd, "quartiles": found.average * width,
+            "n_tasks": found.n_tasks, "per_sd": average * sd, "quartiles": average * width,
             "quartiles_lower": lower * width, "quartiles_upper": upper * width,
             "p_column": self.known["p_column"],
         }  # fmt: skip

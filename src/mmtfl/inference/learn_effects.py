@@ -84,11 +84,12 @@ def _estimated(
         start = np.where(usable & (analysis.n_tasks > 1), analysis.drawn, coef)
         steps = source.at(start - coef, found.noise).steps(FromAverages.of(totals, found, coef, joint))
         last, found = found, finished(steps, usable, noise=noise)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            change = abs(np.nanmean(np.log(found.noise / last.noise)))
-        if step > 0 and not change < _TOO_FAR:  # so many features that the rows do not tell noise from spread
+        if not found.usual_noise * last.usual_noise > 0.0:
             return last
-        if not change > _SETTLED:
+        change = abs(np.log(found.usual_noise / last.usual_noise))
+        if step > 0 and change >= _TOO_FAR:  # so many features that the rows do not tell noise from spread
+            return last
+        if change <= _SETTLED:
             break
     return found
 
@@ -116,14 +117,14 @@ def _columns(
     """The columns of these features, with the columns of the curves that some task uses."""
     none = np.empty(0, dtype=np.intp)
     if basis is None:
-        return Columns(features, _powers(spread(features)), none, none, np.empty(0))
+        return Columns(features, powers_of_two(spread(features)), none, none, np.empty(0))
     bent = np.flatnonzero(coef[:, basis.n_features :].any(axis=0))
     place = {j: i for i, j in enumerate(features.tolist())}
     owner = basis.curved[basis.owner[bent]]
     bent = bent[np.isin(owner, features)]
     line = np.array([place[j] for j in basis.curved[basis.owner[bent]].tolist()], dtype=np.intp)
     places = np.concatenate([features, basis.n_features + bent])
-    unit, rise = _powers(spread(places)), np.empty(len(bent))
+    unit, rise = powers_of_two(spread(places)), np.empty(len(bent))
     low, high = contrast_ends(lower, upper, spread(features))
     for i, (column, j) in enumerate(zip(bent, line, strict=True)):
         own = np.flatnonzero(basis.owner == basis.owner[column])
@@ -148,9 +149,9 @@ def contrast_ends(lower: Any, upper: Any, sd: Any) -> tuple[np.ndarray, np.ndarr
     return low, np.where(high == low, low + sd, high)
 
 
-def _powers(spread: np.ndarray) -> np.ndarray:
-    """The nearest powers of two, by which division is exact."""
-    return 2.0 ** np.round(np.log2(np.where(spread > 0.0, spread, 1.0)))
+def powers_of_two(spread: np.ndarray) -> np.ndarray:
+    """The nearest powers of two, by which division is exact; 1 for what has none."""
+    return 2.0 ** np.round(np.log2(np.where((spread > 0.0) & np.isfinite(spread), spread, 1.0)))
 
 
 def add_effects(model: Any, tasks: Tasks, intercept: float, unit: float) -> None:

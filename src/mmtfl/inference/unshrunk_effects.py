@@ -21,6 +21,7 @@ from mmtfl.inference.row_moments import Pooled, TaskMoments, Totals, inverse_sca
 
 _RIDGE = 1e-3  # on the scale of correlations, for what all tasks share
 _FLAT = 1e-8  # least variance of an effect between tasks, in units of noise and rows
+_ROUNDING = 1e-30  # share of what the effects explain below which the noise is rounding error
 _BORROWED = 10.0  # rows for which the residual variance of all tasks stands in that of a task
 _MANY_TASKS = 20  # that tell whether their variances are alike
 _ALIKE = np.array([2000.0, 400.0, 100.0, 50.0, 20.0])  # rows for which it then may stand
@@ -55,6 +56,12 @@ class Effects:
     def over_tasks(self) -> MetaAnalysis:
         """Averages and spreads."""
         return MetaAnalysis(self.effect, self.error**2, self.degrees)
+
+    @property
+    def usual_noise(self) -> float:
+        """The geometric mean of the residual variances; 0 where there is none."""
+        known = self.noise[self.noise > 0.0]
+        return float(np.exp(np.mean(np.log(known)))) if known.size else 0.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -185,8 +192,10 @@ class FromAverages:
         The spread of features within tasks.
     mean : ndarray of shape (d,)
         Averages.
+    noise : float
+        The usual residual variance.
     sampling, spread : ndarray of shape (d, d)
-        Covariances of the averages' errors and of the tasks' effects about them, in these units.
+        Covariances of the averages' errors and of the tasks' effects about them, in units of both.
     precision : ndarray of shape (d, d)
         The inverse of both together.
     joint : tuple of tuples of int
@@ -195,6 +204,7 @@ class FromAverages:
 
     unit: np.ndarray
     mean: np.ndarray
+    noise: float
     sampling: np.ndarray
     spread: np.ndarray
     precision: np.ndarray
@@ -213,26 +223,28 @@ class FromAverages:
         size = np.mean(np.where(analysis.known, analysis.theta, coef) ** 2, axis=0)
         mean = np.where(told, analysis.average, 0.0)
         square = np.where(told, np.nan_to_num(analysis.spread) ** 2, size) * pooled.unit**2
-        noise = float(np.exp(np.mean(np.log(np.maximum(found.noise, np.finfo(float).tiny)))))
-        per_row = noise / max(totals.weight, np.finfo(float).tiny)
+        explained = float(np.sum((mean * pooled.unit) ** 2 + square))
+        noise = max(found.usual_noise, _ROUNDING * explained) or 1.0
+        per_row = 1.0 / max(totals.weight, np.finfo(float).tiny)
         shared = pooled.correlation + np.diag(_RIDGE * np.diag(pooled.correlation) + 1e-12)
         sampling = per_row * inverse_scatter(shared)
-        spread = np.diag(np.maximum(square, _FLAT * per_row))
-        return cls(pooled.unit, mean, sampling, spread, inverse_scatter(sampling + spread), tuple(joint))
+        spread = np.diag(np.maximum(square / noise, _FLAT * per_row))
+        both = inverse_scatter(sampling + spread)
+        return cls(pooled.unit, mean, noise, sampling, spread, both, tuple(joint))
 
     def step(self, own: TaskMoments, a: np.ndarray, noise: float) -> TaskStep:
-        """Omega is the inverse of the task's curvature and the others' precision."""
-        noise, to_mean = max(noise, np.finfo(float).tiny), a - self.mean
-        curvature = own.scatter / (self.unit * self.unit[:, None] * noise)
+        """Omega is the inverse of the task's curvature and the others' precision, in units of the noise."""
+        share, to_mean = max(noise / self.noise, _FLAT), a - self.mean
+        curvature = own.scatter / (self.unit * self.unit[:, None] * share)
         omega = inverse_scatter(curvature + self.precision)
         score = own.score + own.scatter @ to_mean
         # y' (I + X C X')^-1 y in units of noise, and what it lacks as averages are of the same rows
-        far = (own.score + score) @ to_mean - (score / self.unit) @ omega @ (score / self.unit) / noise
+        far = (own.score + score) @ to_mean - (score / self.unit) @ omega @ (score / self.unit) / share
         lost = np.sum(self.sampling * (curvature @ omega @ self.precision))
         left = max(own.squares + own.per_curvature * far, 0.0)
         return _stepped(
             own, self.unit, omega, (self.mean, score), (left, 1.0 + 2.0 * float(lost)),
-            others=self.sampling + self.spread,
+            others=self.noise * (self.sampling + self.spread),
         )  # fmt: skip
 
 

@@ -13,11 +13,6 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 from sklearn import config_context
-from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
-from sklearn.linear_model import LassoCV, LogisticRegressionCV, PoissonRegressor, RidgeCV
-from sklearn.model_selection import GridSearchCV, StratifiedKFold
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 from threadpoolctl import threadpool_limits
 
 from mmtfl.estimators.search import MMTFLClassifierCV, MMTFLRegressorCV
@@ -100,6 +95,9 @@ def fit_pooled(rows: Rows, *, with_task: bool = True) -> Predict:
 
 def fit_boosting(rows: Rows, *, with_task: bool = True) -> Predict:
     """Gradient boosting with the task as a category; size and number of trees by folds."""
+    from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
+    from sklearn.model_selection import GridSearchCV
+
     X, y, task = _shuffled(rows)
 
     def table(X: Any, task: np.ndarray) -> np.ndarray:
@@ -139,6 +137,9 @@ def _fit_linear(X: Any, y: np.ndarray, kind: str | None, lasso: bool = False) ->
     if len(y) < FEWEST_ROWS or rarer < N_FOLDS or np.ptp(y) == 0:
         mean = (y.sum() + 0.5) / (len(y) + 1.0) if kind == "classes" else float(y.mean())
         return lambda X: np.full(X.shape[0], mean)
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
     pipeline = make_pipeline(
         StandardScaler(with_mean=not sparse.issparse(X)), _linear(X.shape[1], kind, lasso)
     )
@@ -148,6 +149,9 @@ def _fit_linear(X: Any, y: np.ndarray, kind: str | None, lasso: bool = False) ->
 
 def _linear(n_features: int, kind: str | None, lasso: bool) -> Any:
     """Ridge or lasso, logistic or Poisson regression with the strength by folds."""
+    from sklearn.linear_model import LassoCV, LogisticRegressionCV, PoissonRegressor, RidgeCV
+    from sklearn.model_selection import GridSearchCV, StratifiedKFold
+
     if kind == "classes":
         folds = StratifiedKFold(N_FOLDS, shuffle=True, random_state=0)
         solver = "liblinear" if lasso else "newton-cholesky" if n_features <= MOST_NEWTON else "lbfgs"

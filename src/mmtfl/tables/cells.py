@@ -34,6 +34,7 @@ _DATES = tuple(
     )
     for time in ("", " %H:%M", " %H:%M:%S", " %H:%M:%S.%f", "T%H:%M", "T%H:%M:%S", "T%H:%M:%S.%f")
 )
+_TWO_NUMBERS = re.compile(r"\d\D+\d")  # as every date has: to try all styles on a word takes milliseconds
 ISO = "ISO 8601"
 LEVELS = "numbers"  # the style of words that are numbers, and whose numbers are levels
 TIMES = "times"  # the style of numbers that are hours, written as 12:15
@@ -195,8 +196,9 @@ def _naive(value: Any) -> Any:
 
 def _factorize(array: np.ndarray, missing: Iterable[str]) -> tuple[np.ndarray, list[str]]:
     """Positions of the cells in their sorted different words, -1 where missing; outer spaces are left out."""
-    place: dict[Any, int] = {}
-    raw = np.array([place.setdefault(value, len(place)) for value in _hashable(array)], dtype=np.intp)
+    values = _hashable(array)
+    place = {value: i for i, value in enumerate(dict.fromkeys(values))}
+    raw = np.fromiter(map(place.__getitem__, values), dtype=np.intp, count=len(values))
     texts = [None if is_missing(value) else as_text(value).strip() for value in place]
     gaps = {*CODES, *(code.strip() for code in missing)} - ({"-", "--"} if "+" in texts else set())
     words = sorted({text for text in texts if text is not None and text not in gaps})
@@ -205,9 +207,10 @@ def _factorize(array: np.ndarray, missing: Iterable[str]) -> tuple[np.ndarray, l
     return codes[raw] if len(raw) else raw, words
 
 
-def _hashable(array: np.ndarray) -> Iterable[Any]:
+def _hashable(array: np.ndarray) -> list[Any]:
     values = array.tolist()
-    return (value if value.__hash__ is not None else str(value) for value in values)
+    kinds = {kind for kind in set(map(type, values)) if kind.__hash__ is None}
+    return [str(value) if type(value) in kinds else value for value in values] if kinds else values
 
 
 def as_text(value: Any) -> str:
@@ -296,7 +299,7 @@ def _without_codes(numbers: np.ndarray, missing: Iterable[str]) -> np.ndarray:
 
 def _as_dates(codes: np.ndarray, words: Sequence[str]) -> Cells | None:
     """Words as days since 1970, if all but a few are dates written alike."""
-    if not words or not any(c.isdigit() for c in words[0]):
+    if not words or not any(c.isdigit() for c in words[0]) or not any(map(_TWO_NUMBERS.search, words[:2])):
         return None
     counts = np.bincount(codes[codes >= 0], minlength=len(words))
     for n_odd in (0, 1):  # first without an odd cell: 25/12 must not be the odd one of months before days

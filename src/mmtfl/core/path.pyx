@@ -8,10 +8,11 @@ from libc.math cimport fabs, sqrt
 from libc.string cimport memset
 
 import numpy as np
+from scipy.linalg import cython_lapack
 
 from mmtfl.core.descent cimport Blocks, Descent, Goal
 from mmtfl.core.row_problems cimport Row, RowProblem, Workspace
-from mmtfl.core.sources cimport Source
+from mmtfl.core.sources cimport compiled_function, Source
 from mmtfl.core.storage cimport Buffer, GramStorage, Storage
 
 cdef double MOSTLY = 0.7  # blocks at work are forgotten when a smaller share of them is kept
@@ -19,7 +20,11 @@ cdef double INEXACT = 3e-3  # sweeps on a Newton model end at this share of the 
 cdef double FIRST = 100.0  # and on the first model of a penalty at so many tolerances
 cdef double NOTHING = 1e-13  # eigenvalues below this share of the largest are rounding
 cdef Py_ssize_t MOST_TURNED = 1 << 21  # numbers in the bases of one block of a storage
-cdef int ROTATIONS = 30  # sweeps of Jacobi's method, at most
+
+ctypedef void (*Dsyev)(
+    char*, char*, int*, double*, int*, double*, double*, int*, int*
+) noexcept nogil
+cdef Dsyev dsyev = <Dsyev> compiled_function(cython_lapack, "dsyev")
 
 
 cdef class Path:
@@ -259,7 +264,7 @@ cdef class Path:
             return True  # its Gram matrices are those of the last round
         if self.grams is None:
             return self.weigh_by_products(i, b)
-        if not self.matrix.reserve(size * (size + 1)):
+        if not self.matrix.reserve(size * (size + 35)):
             return False
         if not self.bases.reserve(self.n_bases + T * size * size):
             return False
@@ -283,13 +288,13 @@ cdef class Path:
         cdef double* block
         cdef double* bound
         cdef double total, square
-        if not self.matrix.reserve(size * (size + 1 + size * T) if turns else (size + 1) * T):
+        if not self.matrix.reserve(size * (size + 35 + size * T) if turns else (size + 1) * T):
             return False
         if turns and not self.bases.reserve(self.n_bases + T * size * size):
             return False
         block, self.own_basis[i] = self.matrix.at, -1
         if turns:
-            block, self.own_basis[i] = block + size * (size + 1), self.n_bases
+            block, self.own_basis[i] = block + size * (size + 35), self.n_bases
         bound = block + size * T
         if not turns:
             memset(bound, 0, T * sizeof(double))
@@ -372,39 +377,18 @@ cdef class Path:
 
 
 cdef void eigenvalues(double* G, Py_ssize_t n, double* values, double* vectors) noexcept nogil:
-    """Eigenvalues of a symmetric matrix by Jacobi's rotations, which destroy it.
+    """Eigenvalues of a symmetric matrix, which is destroyed, by LAPACK; `values` has room for 35 n.
 
     vectors[k, i] is entry k of the i-th eigenvector.
     """
-    cdef Py_ssize_t i, j, k
-    cdef double off, scale, theta, t, c, s, one, other
-    if vectors != NULL:
-        for i in range(n * n):
-            vectors[i] = 1.0 if i % (n + 1) == 0 else 0.0
-    for _ in range(ROTATIONS):
-        off, scale = 0.0, 0.0
-        for i in range(n):
-            scale += G[i * n + i] * G[i * n + i]
-            for j in range(i):
-                off += G[i * n + j] * G[i * n + j]
-        if off <= 1e-30 * scale:
-            break
-        for i in range(n - 1):
-            for j in range(i + 1, n):
-                if G[i * n + j] == 0.0:
-                    continue
-                theta = (G[j * n + j] - G[i * n + i]) / (2.0 * G[i * n + j])
-                t = (1.0 if theta >= 0.0 else -1.0) / (fabs(theta) + sqrt(theta * theta + 1.0))
-                c = 1.0 / sqrt(t * t + 1.0)
-                s = t * c
-                for k in range(n):
-                    one, other = G[k * n + i], G[k * n + j]
-                    G[k * n + i], G[k * n + j] = c * one - s * other, s * one + c * other
-                for k in range(n):
-                    one, other = G[i * n + k], G[j * n + k]
-                    G[i * n + k], G[j * n + k] = c * one - s * other, s * one + c * other
-                    if vectors != NULL:
-                        one, other = vectors[k * n + i], vectors[k * n + j]
-                        vectors[k * n + i], vectors[k * n + j] = c * one - s * other, s * one + c * other
+    cdef int size = <int> n, room = <int> (34 * n), failed = 0
+    cdef char* job = b"N" if vectors == NULL else b"V"
+    cdef double trace = 0.0
+    cdef Py_ssize_t i, k
     for i in range(n):
-        values[i] = max(G[i * n + i], 0.0)
+        trace += G[i * n + i]
+    dsyev(job, b"U", &size, G, &size, values, values + n, &room, &failed)
+    for i in range(n):
+        values[i] = trace if failed else max(values[i], 0.0)  # the trace is a bound in any basis
+        for k in range(n if vectors != NULL else 0):
+            vectors[k * n + i] = <double> (i == k) if failed else G[i * n + k]

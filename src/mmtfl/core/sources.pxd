@@ -1,6 +1,8 @@
 from mmtfl.core.losses cimport RowLoss
 from mmtfl.core.storage cimport Storage
 
+cdef void* compiled_function(module, name)
+
 
 cdef class Source:
     """The data of a path: slopes of all features where the path stands, and Gram matrices of some of them."""

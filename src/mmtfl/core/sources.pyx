@@ -29,14 +29,15 @@ ctypedef void (*Dgemm)(
 ctypedef void (*Dsyrk)(
     char*, char*, int*, int*, double*, double*, int*, double*, double*, int*
 ) noexcept nogil
-cdef void* blas(name):
-    """A function of BLAS, found at import, so that nothing of scipy is needed to compile."""
-    capsule = cython_blas.__pyx_capi__[name]
+
+cdef void* compiled_function(module, name):
+    """A function of BLAS or LAPACK, found at import, so that nothing of scipy is needed to compile."""
+    capsule = module.__pyx_capi__[name]
     return PyCapsule_GetPointer(capsule, PyCapsule_GetName(capsule))
 
 
-cdef Dgemm dgemm = <Dgemm> blas("dgemm")
-cdef Dsyrk dsyrk = <Dsyrk> blas("dsyrk")
+cdef Dgemm dgemm = <Dgemm> compiled_function(cython_blas, "dgemm")
+cdef Dsyrk dsyrk = <Dsyrk> compiled_function(cython_blas, "dsyrk")
 
 
 cdef class Source:

@@ -16,8 +16,7 @@ from mmtfl.estimators.prepared import Prepared
 from mmtfl.estimators.results import Results
 from mmtfl.estimators.shrunk_levels import HasLevels
 from mmtfl.inference.learn_effects import learn_effects
-from mmtfl.model_selection.metrics import as_metric, mean_task_score
-from mmtfl.model_selection.scoring import score_predictions
+from mmtfl.model_selection.metrics import mean_task_score
 from mmtfl.objective.losses import Loss
 from mmtfl.objective.losses.by_rows import TaskLoss, check_targets, with_known_in_targets
 from mmtfl.tables.agreement import Agreement
@@ -398,10 +397,7 @@ class TaskModel(CommonParameters, HasLevels, Results, BaseEstimator):
 
     def _mean_score(self, y: Any, y_pred: np.ndarray, labels: np.ndarray | None, weights: Any) -> float:
         y = inputs.targets_like(y_pred, y)
-        if weights is None:
-            return mean_task_score(y, y_pred, labels, self._metric)
-        observed = inputs.stack_observed(y, y_pred, labels, weights)
-        return score_predictions(*observed, metric=as_metric(self._metric))
+        return mean_task_score(y, y_pred, labels, self._metric, inputs.score_weights(weights, y))
 
     # -- a look at it ----------------------------------------------------------------------------------------
 

@@ -156,20 +156,12 @@ def read_weights(sample_weight: Any, n_rows: int) -> Any:
     return np.full(n_rows, sample_weight) if sample_weight.ndim == 0 else sample_weight
 
 
-def stack_observed(
-    y: np.ndarray, y_pred: np.ndarray, labels: np.ndarray | None, weights: Any
-) -> tuple[np.ndarray, np.ndarray, np.ndarray | None, np.ndarray]:
-    """Return targets, predictions, labels and weights of the observations of positive weight, a row each."""
-    weights = read_weights(weights, len(y))
-    if y.ndim == 1:
-        weights = check_weights(weights, len(y))
-        seen = weights > 0
-        return y[seen], y_pred[seen], None if labels is None else labels[seen], weights[seen]
-    y_pred = y_pred.reshape(y.shape)
-    weights = check_weights(weights, len(y))[:, None] if np.ndim(weights) == 1 else np.asarray(weights)
-    weights = np.broadcast_to(weights, y.shape)
-    rows, columns = np.nonzero((y == y) & (weights > 0))
-    return y[rows, columns], y_pred[rows, columns], columns, weights[rows, columns]
+def score_weights(sample_weight: Any, y: np.ndarray) -> np.ndarray | None:
+    """Check the weights of a score: one per row, or one per entry of a 2-D y; None stays."""
+    weights = read_weights(sample_weight, len(y))
+    if weights is None or (y.ndim == 2 and np.ndim(weights) == 2):
+        return weights if weights is None else np.asarray(weights)
+    return check_weights(weights, len(y))
 
 
 # -- what is known of the features -------------------------------------------------------------------------

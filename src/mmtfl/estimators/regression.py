@@ -12,7 +12,7 @@ from sklearn.utils.metaestimators import available_if
 
 from mmtfl.estimators.base import TaskModel
 from mmtfl.estimators.family import FamilyMember
-from mmtfl.estimators.inputs import stack_observed, targets_like
+from mmtfl.estimators.inputs import score_weights, targets_like
 from mmtfl.estimators.parameters import POSITIVE, parameter
 from mmtfl.estimators.prediction import error_of_new_tasks, predict
 from mmtfl.inference.heldout_errors import ENOUGH_ROWS, counts_within, half_widths, has_counts, sorted_errors
@@ -206,32 +206,26 @@ class TaskRegressor(RegressorMixin, TaskModel):
 
     def _explained(
         self, X: Any, y: Any, task: Any, sample_weight: Any = None, offset: Any = None
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None, Metric]:
-        """Return targets, rows that stand for their predictions, labels, and the metric of such rows."""
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None, Metric, np.ndarray]:
+        """Return targets, places that stand for predictions, labels, the metric of places, and weights."""
         X, observation_task, labels = self._locate(X, task)
         z = predict(self, X, observation_task)
-        known = np.zeros_like(z) if offset is None else check_offset(offset, *z.shape)
-        y = targets_like(z, y)
-        weights = np.ones(len(z)) if sample_weight is None else sample_weight
         place = np.arange(z.size).reshape(z.shape)
-        y, place, own, weights = stack_observed(y, place, labels, weights)
-        of_rows = np.zeros(len(y), dtype=np.intp) if own is None else own
-        names = self.tasks_[of_rows] if labels is None else of_rows
-        z, known, y = z.ravel()[place], known.ravel()[place], y.astype(float)
-        units = (
-            {}
-            if self.target_scale_ is None
-            else dict(zip(self.tasks_.tolist(), self.target_scale_, strict=True))
-        )
+        known = np.zeros(z.size) if offset is None else check_offset(offset, *z.shape).ravel()
+        y = targets_like(z, y).astype(float)
+        weights = score_weights(sample_weight, y)
+        spread = np.ones(len(self.tasks_)) if self.target_scale_ is None else self.target_scale_
+        units = dict(zip(self.tasks_.tolist(), spread, strict=True))
+        z = z.ravel()
 
-        def explained(_: np.ndarray, rows: np.ndarray) -> float:
-            label = names[rows[0]].item()
+        def explained(y: np.ndarray, at: np.ndarray, sample_weight: np.ndarray) -> float:
+            label = (self.tasks_[at[0] % len(self.tasks_)] if labels is None else labels[at[0]]).item()
             unit = units.get(label, 1.0)
-            at = y[rows] / unit, z[rows] / unit, weights[rows], known[rows] / unit
-            return deviance_explained(self._loss.for_task(label), *at)
+            rows = y / unit, z[at] / unit, sample_weight, known[at] / unit
+            return deviance_explained(self._loss.for_task(label), *rows)
 
-        # so that weights and offsets come along
-        return y, np.arange(len(y)), own, Metric("deviance explained", explained)
+        metric = Metric("deviance explained", explained)
+        return y, place, labels, metric, np.ones(len(y)) if weights is None else weights
 
     # -- intervals -------------------------------------------------------------------------------------------
 

@@ -18,6 +18,7 @@ import numpy as np
 from sklearn import metrics as skm
 
 from mmtfl.tasks.checks import check_length, check_task_labels, n_classes
+from mmtfl.wording import abbreviate
 
 FEW_ROWS = 5  # tasks with fewer held-out rows have scores that say little: they stay out of headlines
 ALIASES = {"auc": "roc_auc"}
@@ -46,9 +47,12 @@ class Metric:
     kwargs: Mapping[str, Any] = field(default_factory=dict)
     responses: tuple[str, ...] = ("predict",)
 
-    def value(self, y_true: np.ndarray, y_pred: np.ndarray) -> float:
-        """Score of one task."""
-        return self.sign * float(self.function(y_true, y_pred, **self.kwargs))
+    def value(self, y_true: np.ndarray, y_pred: np.ndarray, weights: np.ndarray | None = None) -> float:
+        """Score of one task; rows count by their weights where the function takes them."""
+        options = dict(self.kwargs)
+        if weights is not None and _takes(self.function, "sample_weight"):
+            options["sample_weight"] = weights
+        return self.sign * float(self.function(y_true, y_pred, **options))
 
     @property
     def kind(self) -> str | None:
@@ -111,7 +115,9 @@ def as_metric(metric: Any) -> Metric:
     )
 
 
-def per_task_scores(y_true: Any, y_pred: Any, task: Any = None, metric: Any = "r2") -> dict[Any, float]:
+def per_task_scores(
+    y_true: Any, y_pred: Any, task: Any = None, metric: Any = "r2", sample_weight: Any = None
+) -> dict[Any, float]:
     """Score of each task.
 
     Parameters
@@ -125,6 +131,8 @@ def per_task_scores(y_true: Any, y_pred: Any, task: Any = None, metric: Any = "r
     metric : str or callable, default="r2"
         A name of scikit-learn's scorers, a function ``metric(y_true, y_pred)``, or what ``make_scorer``
         returns.
+    sample_weight : array-like of shape (n,) or (n, T), default=None
+        Weights of the rows, for metrics that take any; rows of weight zero are left out of all.
 
     Returns
     -------
@@ -142,14 +150,16 @@ def per_task_scores(y_true: Any, y_pred: Any, task: Any = None, metric: Any = "r
     {'a': 1.0, 'b': 0.5}
     """
     metric = as_metric(metric)
-    groups = _group(y_true, y_pred, task)
+    groups = _group(y_true, y_pred, task, sample_weight)
     if groups.is_single:
         return {0: _single_score(groups, metric)}
     scores, _ = _scores(groups, metric)
     return dict(zip(groups.labels, scores.tolist(), strict=True))
 
 
-def mean_task_score(y_true: Any, y_pred: Any, task: Any = None, metric: Any = "r2") -> float:
+def mean_task_score(
+    y_true: Any, y_pred: Any, task: Any = None, metric: Any = "r2", sample_weight: Any = None
+) -> float:
     """Mean over tasks of each task's score.
 
     Tasks with fewer than two rows, or with one class where the metric compares two, are left out, and a
@@ -157,7 +167,7 @@ def mean_task_score(y_true: Any, y_pred: Any, task: Any = None, metric: Any = "r
 
     Parameters
     ----------
-    y_true, y_pred, task, metric
+    y_true, y_pred, task, metric, sample_weight
         As in :func:`per_task_scores`.
 
     Returns
@@ -172,19 +182,19 @@ def mean_task_score(y_true: Any, y_pred: Any, task: Any = None, metric: Any = "r
     0.5
     """
     metric = as_metric(metric)
-    groups = _group(y_true, y_pred, task)
+    groups = _group(y_true, y_pred, task, sample_weight)
     if groups.is_single:
         return _single_score(groups, metric)
     scores, scored = _scores(groups, metric)
     return float(scores[scored].mean()) if scored.any() else float("nan")
 
 
-def pooled_score(y_true: Any, y_pred: Any, metric: Any = "r2") -> float:
+def pooled_score(y_true: Any, y_pred: Any, metric: Any = "r2", sample_weight: Any = None) -> float:
     """Score over all rows (and all observed entries of all columns) at once, whatever their task.
 
     Parameters
     ----------
-    y_true, y_pred, metric
+    y_true, y_pred, metric, sample_weight
         As in :func:`per_task_scores`.
 
     Returns
@@ -198,8 +208,7 @@ def pooled_score(y_true: Any, y_pred: Any, metric: Any = "r2") -> float:
     >>> round(pooled_score([1.0, 2.0, 3.0, 5.0], [1.0, 2.0, 4.0, 4.0]), 3)
     0.771
     """
-    groups = _group(y_true, y_pred, None)
-    return _single_score(groups, as_metric(metric))
+    return _single_score(_group(y_true, y_pred, None, sample_weight), as_metric(metric))
 
 
 # -- metrics ---------------------------------------------------------------------------------------------
@@ -226,11 +235,21 @@ def _from_scorer(scorer: Any, name: str) -> Metric:
         kwargs.setdefault("zero_division", 0.0)
     return Metric(
         name,
-        scorer._score_func,
+        _r2 if scorer._score_func is skm.r2_score else scorer._score_func,
         scorer._sign,
         kwargs,
         (responses,) if isinstance(responses, str) else tuple(responses),
     )
+
+
+def _r2(y_true: np.ndarray, y_pred: np.ndarray, *, sample_weight: np.ndarray | None = None) -> float:
+    """R^2, whatever rounding does to the mean of a constant target: 1 if it is met exactly, else 0."""
+    if y_true.dtype.kind == "f" and np.all(y_true == y_true[0]):
+        y_true, y_pred = y_true - y_true[0], y_pred - y_true[0]
+    return skm.r2_score(y_true, y_pred, sample_weight=sample_weight)
+
+
+_r2.__module__ = skm.r2_score.__module__  # it is a metric of numbers
 
 
 def _takes(function: Callable[..., Any], parameter: str) -> bool:
@@ -251,30 +270,34 @@ class _Groups:
     y_pred: np.ndarray
     observation_task: np.ndarray
     labels: list[Any]
-    is_single: bool
+    weights: np.ndarray | None
+    is_single: bool = False
 
     @property
     def sizes(self) -> np.ndarray:
         return np.bincount(self.observation_task, minlength=len(self.labels))
 
 
-def _group(y_true: Any, y_pred: Any, task: Any) -> _Groups:
+def _group(y_true: Any, y_pred: Any, task: Any, weights: Any) -> _Groups:
     names = _column_names(y_true)
     y_true, y_pred = np.asarray(y_true), np.asarray(y_pred)
     check_length("y_pred", len(y_pred), len(y_true), of="y_true")
-    if y_true.ndim == 2:
-        return _group_columns(y_true, y_pred, task, names)
-    if y_true.ndim != 1:
+    if y_true.ndim not in (1, 2):
         raise ValueError(f"y_true has shape {y_true.shape}: expected one or two dimensions.")
+    weights = None if weights is None else np.asarray(weights)
+    if y_true.ndim == 2:
+        return _group_columns(y_true, y_pred, task, names, weights)
     if y_pred.ndim == 2 and y_pred.shape[1] == 1:
         y_pred = y_pred[:, 0]
-    if task is None:
-        return _Groups(y_true, y_pred, np.zeros(len(y_true), dtype=np.intp), [0], True)
-    labels, observation_task = np.unique(check_task_labels(task, len(y_true)), return_inverse=True)
-    return _Groups(y_true, y_pred, observation_task, labels.tolist(), False)
+    labels, own = np.array([0]), np.zeros(len(y_true), dtype=np.intp)
+    if task is not None:
+        labels, own = np.unique(check_task_labels(task, len(y_true)), return_inverse=True)
+    seen: Any = slice(None) if weights is None else weights > 0.0
+    weights = None if weights is None else weights[seen]
+    return _Groups(y_true[seen], y_pred[seen], own[seen], labels.tolist(), weights, task is None)
 
 
-def _group_columns(y_true, y_pred, task, names) -> _Groups:
+def _group_columns(y_true, y_pred, task, names, weights) -> _Groups:
     if task is not None:
         raise ValueError(
             f"y_true has {y_true.shape[1]} columns, one for each task, and task is given too: "
@@ -282,12 +305,14 @@ def _group_columns(y_true, y_pred, task, names) -> _Groups:
         )
     if y_pred.size != y_true.size:
         raise ValueError(f"y_pred has shape {y_pred.shape}, but y_true {y_true.shape}: they must be equal.")
-    y_pred = y_pred.reshape(y_true.shape)
-    observed = y_true.T == y_true.T  # NaN differs from itself
-    columns, rows = np.nonzero(observed)
-    return _Groups(
-        y_true[rows, columns], y_pred[rows, columns], columns, names or list(range(y_true.shape[1])), False
-    )
+    y_pred, seen = y_pred.reshape(y_true.shape), y_true == y_true  # NaN differs from itself
+    if weights is not None:
+        weights = np.broadcast_to(weights if weights.ndim == 2 else weights[:, None], y_true.shape)
+        seen = seen & (weights > 0.0)
+    columns, rows = np.nonzero(seen.T)
+    weights = None if weights is None else weights[rows, columns]
+    labels = names or list(range(y_true.shape[1]))
+    return _Groups(y_true[rows, columns], y_pred[rows, columns], columns, labels, weights)
 
 
 def _column_names(y: Any) -> list[Any] | None:
@@ -305,38 +330,33 @@ def _scores(groups: _Groups, metric: Metric) -> tuple[np.ndarray, np.ndarray]:
     if metric.function in _NEED_BOTH_CLASSES:
         alone = ~few & (n_classes(groups.y_true, groups.observation_task, len(groups.labels)) < 2)
     _warn_left_out(groups.labels, few, alone, metric.name)
-    scored = ~(few | alone)
-    at_once = next((formula for function, formula in _AT_ONCE if function is metric.function), None)
-    if at_once is not None and not metric.kwargs and _plain(groups, metric):
-        scores = metric.sign * at_once(groups)
-    else:
-        scores = _one_by_one(groups, metric, scored)
-    return np.where(scored, scores, np.nan), scored
-
-
-def _single_score(groups: _Groups, metric: Metric) -> float:
-    return metric.with_classes(np.unique(groups.y_true)).value(groups.y_true, groups.y_pred)
-
-
-def _one_by_one(groups: _Groups, metric: Metric, scored: np.ndarray) -> np.ndarray:
+    scored, scores = ~(few | alone), np.full(len(few), np.nan)
     metric = metric.with_classes(np.unique(groups.y_true)) if "predict_proba" in metric.responses else metric
     order = np.argsort(groups.observation_task, kind="stable")
     parts = np.split(order, np.cumsum(groups.sizes)[:-1])
-    scores = np.full(len(groups.labels), np.nan)
     for t in np.flatnonzero(scored):
         try:
-            scores[t] = metric.value(groups.y_true[parts[t]], groups.y_pred[parts[t]])
+            scores[t] = _value(groups, metric, parts[t])
         except ValueError as error:
             message = f"metric {metric.name!r} failed on task {groups.labels[t]!r}: {error}"
             raise ValueError(message) from error
-    return scores
+    return scores, scored
+
+
+def _single_score(groups: _Groups, metric: Metric) -> float:
+    return _value(groups, metric.with_classes(np.unique(groups.y_true)), slice(None))
+
+
+def _value(groups: _Groups, metric: Metric, rows: Any) -> float:
+    weights = None if groups.weights is None else groups.weights[rows]
+    return metric.value(groups.y_true[rows], groups.y_pred[rows], weights)
 
 
 def _warn_left_out(labels: list[Any], few: np.ndarray, alone: np.ndarray, name: str) -> None:
     reasons = [
-        f"{_list(labels, mask)} ({reason})"
+        f"task{'s' * (len(left) > 1)} {abbreviate(left)} ({reason})"
         for mask, reason in ((few, "fewer than two rows"), (alone, "one class only"))
-        if mask.any()
+        if (left := [labels[t] for t in np.flatnonzero(mask)])
     ]
     if reasons:
         warnings.warn(
@@ -345,48 +365,3 @@ def _warn_left_out(labels: list[Any], few: np.ndarray, alone: np.ndarray, name: 
             UserWarning,
             stacklevel=4,
         )
-
-
-def _list(labels: list[Any], mask: np.ndarray) -> str:
-    names = [repr(labels[t]) for t in np.flatnonzero(mask)]
-    more = f" and {len(names) - 5} more" if len(names) > 5 else ""
-    return f"task{'s' if len(names) > 1 else ''} {', '.join(names[:5])}{more}"
-
-
-# -- all tasks at once: the metrics of `score`, for the sake of thousands of small tasks -------------------
-
-
-def _plain(groups: _Groups, metric: Metric) -> bool:
-    """Whether the fast formulas apply; otherwise scikit-learn's function checks, and words the error."""
-    kinds = groups.y_true.dtype.kind + groups.y_pred.dtype.kind
-    if groups.y_pred.ndim != 1 or metric.function is skm.accuracy_score:
-        return kinds in ("bb", "ii", "UU")
-    return kinds == "ff" and bool(np.isfinite(groups.y_true).all() and np.isfinite(groups.y_pred).all())
-
-
-def _mean_by_task(values: np.ndarray, groups: _Groups) -> np.ndarray:
-    total = np.bincount(groups.observation_task, values, minlength=len(groups.labels))
-    return total / np.maximum(groups.sizes, 1)
-
-
-def _r2(groups: _Groups) -> np.ndarray:
-    y, own = groups.y_true, groups.observation_task
-    first = np.zeros(len(groups.labels))
-    first[own] = y
-    # measured from one of its own values, a constant task is exactly zero, whatever rounding does to its mean
-    y_from = y - first[own]
-    total = _mean_by_task((y_from - _mean_by_task(y_from, groups)[own]) ** 2, groups)
-    residual = _mean_by_task((y - groups.y_pred) ** 2, groups)
-    # scikit-learn's convention for a constant target: 1 if it is met exactly, else 0
-    varies = total > 0.0
-    return np.where(varies, 1.0 - residual / np.where(varies, total, 1.0), residual == 0.0)
-
-
-def _accuracy(groups: _Groups) -> np.ndarray:
-    return _mean_by_task((groups.y_true == groups.y_pred).astype(float), groups)
-
-
-_AT_ONCE: list[tuple[Callable[..., Any], Callable[[_Groups], np.ndarray]]] = [
-    (skm.r2_score, _r2),
-    (skm.accuracy_score, _accuracy),
-]

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any
 
 import narwhals as nw
@@ -73,27 +71,17 @@ def _check_arguments(metric: Any) -> None:
     """Refuse a function of an estimator: a search scores predictions."""
     if not callable(metric) or hasattr(metric, "_score_func"):
         return
-    parameters = _parameters(metric)
-    if parameters and (_n_required(parameters) > 2 or next(iter(parameters)) == "estimator"):
+    try:
+        parameters = inspect.signature(metric).parameters
+    except (TypeError, ValueError):  # some compiled functions have no signature
+        return
+    positional = [p for p in parameters.values() if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    if sum(p.default is p.empty for p in positional) > 2 or next(iter(parameters), "") == "estimator":
         raise TypeError(
             f"{getattr(metric, '__name__', repr(metric))}({', '.join(parameters)}) is not a metric of two "
             "arguments: a search predicts held-out rows itself. Give a name such as 'r2', a function "
             "metric(y_true, y_pred), or task_scorer(metric, average='pooled') of one."
         )
-
-
-def _parameters(function: Callable[..., Any]) -> dict[str, inspect.Parameter] | None:
-    try:
-        return dict(inspect.signature(function).parameters)
-    except (TypeError, ValueError):  # some compiled functions have no signature
-        return None
-
-
-def _n_required(parameters: dict[str, inspect.Parameter]) -> int:
-    return sum(
-        p.default is p.empty and p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
-        for p in parameters.values()
-    )
 
 
 def _check_direction(metric: Any, resolved: Metric) -> None:
@@ -148,24 +136,9 @@ def score_predictions(
 
     A metric that takes no ``sample_weight`` sees all rows alike.
     """
-    if weights is not None and "sample_weight" in (_parameters(metric.function) or {}):
-        # naming weights among the options keeps the metric from the unweighted formulas
-        known = {**vars(metric), "kwargs": {**metric.kwargs, "sample_weight": None}}
-        metric, y_pred = _WeightedMetric(**known, y_pred=y_pred, weights=weights), np.arange(len(y))
-    return pooled_score(y, y_pred, metric) if pooled else mean_task_score(y, y_pred, task, metric)
-
-
-@dataclass(frozen=True)
-class _WeightedMetric(Metric):
-    """A metric with sample weights: it takes row numbers in place of predictions, and looks up both."""
-
-    y_pred: np.ndarray = field(kw_only=True)
-    weights: np.ndarray = field(kw_only=True)
-
-    def value(self, y_true: np.ndarray, y_pred: np.ndarray) -> float:
-        """Score of one task, whose rows stand in place of its predictions."""
-        options = {**self.kwargs, "sample_weight": self.weights[y_pred]}
-        return self.sign * float(self.function(y_true, self.y_pred[y_pred], **options))
+    if pooled:
+        return pooled_score(y, y_pred, metric, weights)
+    return mean_task_score(y, y_pred, task, metric, weights)
 
 
 # -- what the estimator says about X ---------------------------------------------------------------------

@@ -366,11 +366,10 @@ def test_select_takes_masks_and_negative_positions():
     [
         ([], ValueError, "empty"),
         ([False] * 3, ValueError, "empty"),
-        ([3], IndexError, "3 observations"),
-        ([-4], IndexError, "3 observations"),
-        ([0.5], TypeError, "integers or a boolean mask"),
-        ([[0]], ValueError, "1-D"),
-        ([True], ValueError, "has 3 rows, but index has 1"),
+        ([3], IndexError, "index 3 is out of bounds"),
+        ([-4], IndexError, "index -4 is out of bounds"),
+        ([0.5], IndexError, "must be of integer"),
+        ([True], IndexError, "boolean index did not match"),
     ],
 )
 def test_select_refuses(index, error, match):

@@ -17,6 +17,7 @@ from mmtfl.estimators.inputs import position, read_known
 from mmtfl.objective.known_features import KnownFeatures
 from mmtfl.tasks.container import Tasks
 from mmtfl.tasks.curve_basis import CurveBasis, learn_basis
+from mmtfl.tasks.scaling import row_weights
 from mmtfl.tasks.summaries import SummarisedTasks
 from mmtfl.wording import abbreviate
 
@@ -102,14 +103,8 @@ def add_curves(
     among = np.ones(tasks.n_features, dtype=bool) if known is None else known.may_bend()
     if tasks.absent is not None:
         among &= ~tasks.absent.any(axis=0)
-    basis = learn_basis(tasks.X, _weights_of_rows(tasks), among)
+    basis = learn_basis(tasks.X, row_weights(tasks), among)
     return tasks if basis is None else basis.widened_tasks(tasks)
-
-
-def _weights_of_rows(tasks: Tasks) -> np.ndarray | None:
-    if tasks.rows is None:
-        return tasks.weights
-    return np.bincount(tasks.rows, tasks.weights, minlength=tasks.X.shape[0]).astype(np.float64)
 
 
 def split_curves(model: Any, basis: CurveBasis | None) -> None:

@@ -6,11 +6,10 @@ of the family, and the search per task is the same search on every task alone.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from numbers import Integral, Real
-from operator import itemgetter
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from sklearn.base import clone, is_classifier
@@ -27,8 +26,6 @@ from mmtfl.objective.penalties import make_penalty
 from mmtfl.solvers.solution import Solution
 from mmtfl.tasks.container import Tasks
 from mmtfl.tasks.scaling import column_spread
-
-Fitted = TypeVar("Fitted")
 
 
 class SingleTaskSearch(TaskSearch):
@@ -125,20 +122,6 @@ class SingleTaskSearch(TaskSearch):
         alone = zip(_each_task(prepared, self.standardize), on_folds, strict=True)
         found = [heldout_errors(model, task, models) for (task, _), models in alone]
         return {name: np.concatenate([errors[name] for errors in found]) for name in found[0]}
-
-
-def better_of_ridge_and_lasso(search: Callable[[int], tuple[float, Fitted]]) -> Fitted:
-    """Search with p = 2 and with p = 1, and keep what has the larger held-out score.
-
-    ``search(p)`` gives the score of its choice and what was fitted; where the scores are equal it is ridge.
-
-    Examples
-    --------
-    >>> from mmtfl.estimators.single_task import better_of_ridge_and_lasso
-    >>> better_of_ridge_and_lasso(lambda p: (0.9 if p == 1 else 0.8, f"the model with p = {p}"))
-    'the model with p = 1'
-    """
-    return max((search(2), search(1)), key=itemgetter(0))[1]
 
 
 def _each_task(prepared: Prepared, standardize: bool) -> Iterator[tuple[Prepared, float]]:

@@ -18,10 +18,8 @@ from mmtfl.tasks.checks import (
 from mmtfl.tasks.converters import group_checked_rows, observe_checked_rows, read_frame, stack_list
 from mmtfl.tasks.grouping import (
     by_observation,
-    check_index,
     group_rows,
     observation_task_of,
-    split_rows,
     take_rows,
 )
 
@@ -144,11 +142,7 @@ class Tasks:
         return self.n_tasks
 
     def __iter__(self) -> Iterator[TaskView]:
-        if self.rows is not None:
-            yield from map(self.task, range(self.n_tasks))
-            return
-        for t, X in enumerate(split_rows(self.X, self.offsets)):
-            yield self._view(t, X)
+        yield from map(self.task, range(self.n_tasks))
 
     def task(self, t: int) -> TaskView:
         """View one task, by its position in ``labels``; X is a view of the data where storage allows it.
@@ -164,10 +158,7 @@ class Tasks:
             raise IndexError(f"There is no task {t}: positions go from 0 to {self.n_tasks - 1}.")
         t = t % self.n_tasks
         own = slice(int(self.offsets[t]), int(self.offsets[t + 1]))
-        return self._view(t, take_rows(self.X, own if self.rows is None else self.rows[own]))
-
-    def _view(self, t: int, X: Any) -> TaskView:
-        own = slice(int(self.offsets[t]), int(self.offsets[t + 1]))
+        X = take_rows(self.X, own if self.rows is None else self.rows[own])
         weights = None if self.weights is None else self.weights[own]
         return TaskView(self.labels[t].item(), X, self.y[own], weights)
 
@@ -434,7 +425,9 @@ class Tasks:
         >>> tasks.select([2, 0]).labels.tolist()
         ['a', 'c']
         """
-        index = check_index(index, self.n_samples)
+        index = np.arange(self.n_samples)[np.ravel(index)] if np.size(index) else np.empty(0)
+        if not index.size:
+            raise ValueError("index is empty: select at least one observation.")
         groups = group_rows(self.observation_task[index])
         if groups.order is not None:
             index = index[groups.order]

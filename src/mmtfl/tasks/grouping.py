@@ -9,8 +9,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from mmtfl.tasks.checks import check_length
-
 
 class RowsElsewhere:
     """What can be told of tasks whose rows are not here: they have labels, sizes and feature_names."""
@@ -127,25 +125,6 @@ def split_rows(X: Any, offsets: np.ndarray) -> Iterator[Any]:
         by_rows = X.tocsr()
         return (_slice_rows(by_rows, part).tocsc() for part in parts)
     return (take_rows(X, part) for part in parts)
-
-
-def check_index(index: Any, n_samples: int) -> np.ndarray:
-    """Check positions of observations, or a mask, and return positions that are not negative."""
-    index = np.asarray(index)
-    if index.ndim != 1:
-        raise ValueError(f"index must be 1-D, but has shape {index.shape}.")
-    if index.dtype.kind == "b":
-        check_length("index", len(index), n_samples, of="the container")
-        index = np.flatnonzero(index)
-    if index.size == 0:
-        raise ValueError("index is empty: select at least one observation.")
-    if index.dtype.kind not in "iu":
-        raise TypeError(f"index must be integers or a boolean mask, but is of type {index.dtype}.")
-    if index.min() < -n_samples or index.max() >= n_samples:
-        raise IndexError(
-            f"index reaches from {index.min()} to {index.max()}, but there are {n_samples} observations."
-        )
-    return np.where(index < 0, index + n_samples, index).astype(np.intp, copy=False)
 
 
 def some_tasks(tasks: Any, lo: int, hi: int, X: Any = None) -> Any:

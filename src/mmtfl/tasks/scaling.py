@@ -29,11 +29,7 @@ def column_spread(tasks: Tasks, columns: np.ndarray | None = None) -> np.ndarray
         return column_spread(replace(tasks, curves=None), lines)[place]
     if tasks.absent is not None:
         return _spread_where_present(tasks, columns)
-    if tasks.rows is not None:  # a shared row has the weights of all its observations
-        weights = np.bincount(tasks.rows, tasks.weights, minlength=tasks.X.shape[0]).astype(np.float64)
-    else:
-        weights = np.ones(tasks.n_samples) if tasks.weights is None else tasks.weights
-    share = weights / weights.sum()
+    share = _row_shares(tasks)
     X = tasks.X if len(columns) == tasks.n_features else tasks.X[:, columns]
     if not sparse.issparse(X):
         return np.nan_to_num(_dense_spread(X, share), nan=1.0)
@@ -48,12 +44,21 @@ def column_spread(tasks: Tasks, columns: np.ndarray | None = None) -> np.ndarray
     return np.nan_to_num(_spread_by(entries.col, entries.data, share, absent), nan=1.0)
 
 
+def row_weights(tasks: Tasks) -> np.ndarray | None:
+    """Weight of each row of X: a shared row has those of all its observations. None where all count alike."""
+    if tasks.rows is None:
+        return tasks.weights
+    return np.bincount(tasks.rows, tasks.weights, minlength=tasks.X.shape[0]).astype(np.float64)
+
+
+def _row_shares(tasks: Tasks) -> np.ndarray:
+    weights, n_rows = row_weights(tasks), tasks.X.shape[0]
+    return np.full(n_rows, 1.0 / n_rows) if weights is None else weights / weights.sum()
+
+
 def column_range(tasks: Tasks) -> np.ndarray:
     """Smallest value, weighted mean and largest value of every feature over all rows with weight, (3, d)."""
-    X, weights = tasks.X, tasks.weights
-    if tasks.rows is not None:
-        weights = np.bincount(tasks.rows, weights, minlength=X.shape[0]).astype(np.float64)
-    share = np.full(X.shape[0], 1.0 / X.shape[0]) if weights is None else weights / weights.sum()
+    X, share = tasks.X, _row_shares(tasks)
     if sparse.issparse(X):
         return sparse_extremes(X.data, X.indices, X.indptr, share, X.shape[1], X.format == "csr")
     return _range(X[:, : tasks.n_lines], share)

@@ -33,8 +33,6 @@ from mmtfl.wording import count
 
 _BATCH = 1 << 19  # numbers that are read at a time
 Columns = Sequence[str] | None
-_UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
-_UNITS |= {"KIB": 2**10, "MIB": 2**20, "GIB": 2**30, "TIB": 2**40}
 
 
 @dataclass(frozen=True)
@@ -255,19 +253,16 @@ def _count(
 
 
 def parse_bytes(size: str | int | None) -> int | None:
-    """Parse a number of bytes such as "2GB", "500 MiB" or 10; None stays.
-
-    Examples
-    --------
-    >>> parse_bytes("2GB"), parse_bytes("1.5 MiB"), parse_bytes(10)
-    (2000000000, 1572864, 10)
-    """
+    """Parse a number of bytes such as "2GB", "500 MiB" or 10; None stays."""
     if size is None:
         return None
-    match = re.fullmatch(r"\s*(\d+(?:\.\d*)?)\s*([A-Za-z]*)\s*", str(size))
-    if isinstance(size, bool) or match is None or match[2].upper() not in _UNITS or float(match[1]) == 0.0:
+    try:
+        found = require("dask.utils", "dask").parse_bytes(size)
+    except (ValueError, TypeError):
+        found = 0
+    if isinstance(size, bool) or found <= 0:
         raise ValueError(f"memory_limit must be a size such as '2GB' or '500MiB', got {size!r}.")
-    return int(float(match[1]) * _UNITS[match[2].upper()])
+    return found
 
 
 # -- parquet files ---------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from mmtfl.persistence.json_values import plain
+from mmtfl.persistence.archive import plain
 from mmtfl_lab.bench import libraries as known_libraries
 from mmtfl_lab.bench import run as benchmark
 from mmtfl_lab.paper import data_sets, experiments, table1, table2

@@ -5,9 +5,8 @@ import pytest
 from numpy.testing import assert_allclose
 
 from mmtfl.estimators.fitted_curves import add_curves
-from mmtfl.model_selection.choosing import choose, contenders, results_table, within
+from mmtfl.model_selection.choosing import choose, contenders, hints_at_curves, results_table, within
 from mmtfl.model_selection.cross_validation import MemberPath
-from mmtfl.model_selection.curvature import hints_at_curves
 from mmtfl.objective.design import Design
 from mmtfl.objective.losses import make_loss
 from mmtfl.objective.penalties import make_penalty

@@ -12,9 +12,9 @@ from mmtfl import (
     TwoStrengthCV,
 )
 from mmtfl.datasets import make_tasks
+from mmtfl.estimators.two_strength_search import StrengthPairs
 from mmtfl.model_selection.cross_validation import FoldScores
 from mmtfl.model_selection.staged import grown_scores
-from mmtfl.model_selection.strength_pairs import StrengthPairs
 from mmtfl.plots.search_display import search_curves
 from mmtfl.report.summary import describe
 

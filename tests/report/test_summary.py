@@ -21,7 +21,7 @@ from mmtfl import (
     TwoStrengthCV,
 )
 from mmtfl.datasets import make_tasks
-from mmtfl.persistence.json_values import plain
+from mmtfl.persistence.archive import plain
 from mmtfl.report.summary import describe
 
 

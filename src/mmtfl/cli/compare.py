@@ -231,8 +231,8 @@ def _sentence(found: Comparison, noun: tuple[str, str]) -> str:
 def _write(found: Comparison, folder: Path, noun: tuple[str, str]) -> None:
     from pandas import DataFrame
 
+    from mmtfl.persistence.archive import plain
     from mmtfl.persistence.files import write_text
-    from mmtfl.persistence.json_values import plain
 
     folder.mkdir(parents=True, exist_ok=True)
     table = markdown_table(_columns(found, noun), [_cells(found, one) for one in found.standings])

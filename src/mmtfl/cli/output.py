@@ -37,7 +37,7 @@ def print_lines(*lines: str) -> None:
 
 def print_json(value: Any) -> None:
     """Print strict JSON on stdout: NaN is null, infinities are text."""
-    from mmtfl.persistence.json_values import plain
+    from mmtfl.persistence.archive import plain
 
     text = json.dumps(plain(value), indent=2, allow_nan=False, ensure_ascii=False)
     # JSON itself escapes only the first 32 characters of those that a terminal obeys

@@ -56,7 +56,7 @@ def dask_engine(scale: ScaleOptions, talk: FileOptions) -> Iterator[Any]:
 
 
 def _client(distributed: Any, scale: ScaleOptions) -> Any:
-    from mmtfl.engines.child_processes import ignore_interrupts
+    from mmtfl.engines.dask import ignore_interrupts
 
     if scale.dask == "local":
         own = {"threads_per_worker": 1, "dashboard_address": "127.0.0.1:0", "silence_logs": logging.ERROR}

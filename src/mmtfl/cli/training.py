@@ -331,7 +331,7 @@ def _provenance(model: Any, training: Training, name: str, files: Sequence[Path]
     import sklearn
 
     import mmtfl
-    from mmtfl.persistence.json_values import plain
+    from mmtfl.persistence.archive import plain
 
     words = []
     for word in command_words.get():

@@ -1,14 +1,33 @@
 """The engine for a Dask cluster: the workers load the data and compute on them."""
 
+import signal
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib import import_module
 from itertools import count
+from multiprocessing import resource_tracker
 from typing import Any
 from uuid import uuid4
 
 from mmtfl.engines import EngineLostError
+
+
+@contextmanager
+def ignore_interrupts() -> Iterator[None]:
+    """Context in which started processes and threads ignore Ctrl-C, and leave it to this process.
+
+    They inherit a mask of signals. A Ctrl-C that comes meanwhile is answered at the end.
+    """
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    resource_tracker.ensure_running()  # if it were started inside, it would lift the mask
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 class DaskEngine:

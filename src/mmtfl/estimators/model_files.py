@@ -28,9 +28,8 @@ from mmtfl.estimators.search import MMTFLClassifierCV, MMTFLRegressorCV
 from mmtfl.estimators.single_task import SingleTaskClassifierCV, SingleTaskRegressorCV
 from mmtfl.estimators.two_strength_search import TwoStrengthCV
 from mmtfl.model_selection.splitting import TaskKFold, TaskTimeSplit
-from mmtfl.persistence.archive import ModelFileError, NotSavable, Packer, read_archive, write_archive
+from mmtfl.persistence.archive import ModelFileError, NotSavable, Packer, plain, read_archive, write_archive
 from mmtfl.persistence.files import check_target
-from mmtfl.persistence.json_values import plain
 from mmtfl.solvers.path import Path
 from mmtfl.tables.encoder import TableEncoder
 from mmtfl.tables.recipe import TableRecipe

@@ -1,18 +1,241 @@
-"""What a fitted model shows: a summary, effects, curves, a few lines in a notebook; and its file."""
+"""What a fitted model shows: how tasks use features, effects, curves, a few lines in a notebook; its file."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from dataclasses import dataclass
+from html import escape
 from types import MethodType
 from typing import Any
 
+import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from mmtfl.estimators.feature_use import sharing_html, summary_columns
-from mmtfl.estimators.fitted_curves import curve_columns
-from mmtfl.inference.effect_table import EffectTable, check_coverage
+from mmtfl.estimators.fitted_curves import curve_columns, shapes, sizes_of
+from mmtfl.inference.effect_table import EffectTable, check_coverage, level_findings, level_sentence
 from mmtfl.tasks.frames import make_frame
+from mmtfl.wording import count
+
+KINDS = ("shared", "partial", "single", "none")
+MEANINGS = {  # what a kind is called where people read it
+    "shared": "used by all tasks",
+    "partial": "used by some tasks",
+    "single": "used by one task",
+    "none": "not used",
+}
+TOP = 10  # features that a notebook shows
+LONGEST = 60  # characters of a name that are shown; the rest is in its tooltip
+
+
+@dataclass(frozen=True)
+class Range:
+    """Mean, smallest and largest coefficient of each feature, over the tasks that could use it."""
+
+    mean: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+
+    def per_sd(self, spread: np.ndarray) -> Range:
+        """Return the same for one standard deviation of the feature."""
+        return Range(self.mean * spread, self.low * spread, self.high * spread)
+
+
+@dataclass(frozen=True)
+class FeatureUse:
+    """How the tasks use each feature; arrays of shape (n_features,).
+
+    Attributes
+    ----------
+    n_counted : int
+        Number of tasks that count: all but those that a model sets apart.
+    n_tasks, n_possible : ndarray
+        How many of these tasks use the feature, and how many could.
+    kind : ndarray of str
+        "shared", "partial", "single" or "none".
+    only : ndarray
+        The label of the one task that uses it, else None.
+    agreement : ndarray
+        Share of the tasks that use it whose coefficient has the more frequent sign; NaN for no task.
+    coef : Range
+        Coefficients, in the units of the data.
+    per_sd : Range
+        The same per standard deviation of the feature over all rows.
+    """
+
+    n_counted: int
+    n_tasks: np.ndarray
+    n_possible: np.ndarray
+    kind: np.ndarray
+    only: np.ndarray
+    agreement: np.ndarray
+    coef: Range
+    per_sd: Range
+
+
+def feature_use(model: Any) -> FeatureUse:
+    """Summarise how the tasks of a fitted model use each feature."""
+    counted = model._counted()
+    coef, uses = model.coef_, model._uses()
+    possible = np.ones(coef.shape, dtype=bool) if model.usable_ is None else model.usable_
+    if not counted.all():
+        coef, possible, uses = coef[counted], possible[counted], uses[counted]
+    used = uses & possible  # with pooling, a task that could not use a feature has the common part
+    n_tasks, n_possible = np.count_nonzero(used, axis=0), np.count_nonzero(possible, axis=0)
+    conditions = [n_tasks == 0, n_tasks == 1, n_tasks == n_possible]
+    positive = np.count_nonzero((coef > 0.0) & used, axis=0)
+    only = np.full(coef.shape[1], None, dtype=object)
+    single = np.flatnonzero(n_tasks == 1)
+    if single.size:
+        only[single] = model.tasks_[counted][used[:, single].argmax(axis=0)].tolist()
+    values = _range(coef, possible)
+    return FeatureUse(
+        n_counted=len(coef),
+        n_tasks=n_tasks,
+        n_possible=n_possible,
+        kind=np.select(conditions, ["none", "single", "shared"], default="partial"),
+        only=only,
+        agreement=np.divide(
+            np.maximum(positive, n_tasks - positive),
+            n_tasks,
+            out=np.full(len(n_tasks), np.nan),
+            where=n_tasks > 0,
+        ),
+        coef=values,
+        per_sd=values.per_sd(model.feature_spread_),
+    )
+
+
+def _range(coef: np.ndarray, possible: np.ndarray) -> Range:
+    n = np.count_nonzero(possible, axis=0)
+    mean = coef.sum(axis=0, where=possible) / np.maximum(n, 1)
+    low = coef.min(axis=0, initial=np.inf, where=possible)
+    high = coef.max(axis=0, initial=-np.inf, where=possible)
+    return Range(mean, np.where(n > 0, low, 0.0), np.where(n > 0, high, 0.0))
+
+
+# -- in words ------------------------------------------------------------------------------------------------
+
+
+def used_by(use: FeatureUse, j: int) -> str:
+    """Say who uses feature j: "all 8 tasks", "3 of 8 tasks", "all 7 tasks that could", "one task (Bern)"."""
+    n, possible = int(use.n_tasks[j]), int(use.n_possible[j])
+    if n < 2:
+        return f"one task ({use.only[j]})" if n else "no task"
+    of = f"all {n} tasks" if n == possible else f"{n} of {possible} tasks"
+    return of if possible == use.n_counted else f"{of} that could"
+
+
+def use_counts(use: FeatureUse) -> str:
+    """Say how many features are used by how many tasks: "2 by all 4 tasks, 0 by some, 1 by one"."""
+    kinds = use.kind.tolist()
+    shared, partial, single = (kinds.count(kind) for kind in ("shared", "partial", "single"))
+    everywhere = bool((use.n_possible[use.kind == "shared"] == use.n_counted).all())
+    who = f"all {use.n_counted} tasks" if everywhere else "all tasks that could use them"
+    return f"{shared} by {who}, {partial} by some, {single} by one"
+
+
+def usage_notes(model: Any, use: FeatureUse, member: Any) -> list[str]:
+    """Say what the number of tasks that use a feature does not: of a model, or of the member (p, k)."""
+    used, notes = use.n_tasks > 0, []
+    if use.n_counted > 1 and used.any():
+        everywhere = bool((use.n_possible[used] == use.n_counted).all())
+        who = "every task" if everywhere else "every task that could use it"
+        if hasattr(model, "outlier_") or (member is not None and member[0] > 1):
+            which = "In this model" if member is None else f"With p = {member[0]:g}"
+            notes.append(
+                f"{which} a kept feature is used by {who} by construction: the table says which features the "
+                "model keeps, not in which tasks they matter."
+            )
+        if not everywhere:
+            notes.append("A task could use a feature only if it varies within the task's rows.")
+    if len(getattr(model, "outlier_tasks_", ())):
+        notes.append("Tasks that the model sets apart are not counted.")
+    return [*notes, *_about_common_part(model)]
+
+
+def _about_common_part(model: Any) -> list[str]:
+    """Say how far the tasks' coefficients scatter about what is common to them; nothing without pooling."""
+    columns = model._common_columns()
+    if not columns:
+        return []
+    common, scatter = np.abs(columns["common"]), columns["scatter"]
+    kept = common > 0.0
+    if not kept.any():
+        return ["Nothing is common to the tasks: their common part is zero."]
+    ratio = float(np.median(scatter[kept] / common[kept]))
+    return [
+        "The tasks' coefficients scatter about a common part, which is not zero for "
+        f"{count(int(kept.sum()), 'feature')}: in the median of these, the distance of the tasks from it "
+        f"(root mean square) is {ratio:.2g} times its size."
+    ]
+
+
+# -- as a table and in a notebook ----------------------------------------------------------------------------
+
+
+def summary_columns(model: Any) -> dict[str, Any]:
+    """The columns of `summary`, a row for each feature, largest first."""
+    kinds, directions = shapes(model)
+    sizes, names, use = sizes_of(model), model._feature_names(), feature_use(model)
+    order = np.argsort(-next(iter(sizes.values())), kind="stable")
+    columns = {
+        "feature": [names[j] for j in order],
+        **{name: size[order] for name, size in (sizes | model._common_columns()).items()},
+        "n_tasks": use.n_tasks[order],
+        "kind": use.kind[order].tolist(),
+        "mean_coef": use.coef.mean[order],
+        "min_coef": use.coef.low[order],
+        "max_coef": use.coef.high[order],
+        "mean_coef_per_sd": use.per_sd.mean[order],
+        "n_possible": use.n_possible[order],
+        "shape": [kinds[j] for j in order],
+        "direction": [directions[j] for j in order],
+    }
+    if "levels_" in vars(model):
+        found = level_findings(model)
+        columns["level_effect"] = np.array([found.get(j, np.nan) for j in order.tolist()])
+    return columns
+
+
+def sharing_html(model: Any) -> str:
+    """Show as HTML how many features are used by how many tasks, and the largest; names are escaped."""
+    use = feature_use(model)
+    T, d = model.coef_.shape
+    n_used = int(np.count_nonzero(use.n_tasks))
+    told = f"{n_used} used" + (f": {use_counts(use)}" if n_used and use.n_counted > 1 else "")
+    head = escape(f"{count(T, 'task')}, {count(d, 'feature')}, {told}. {level_sentence(model)}".rstrip())
+    return f'<div class="mmtfl-sharing"><p>{head}</p>{_top_features(model, use)}</div>'
+
+
+def _top_features(model: Any, use: FeatureUse) -> str:
+    name, size = next(iter(sizes_of(model).items()))
+    order = np.argsort(-size, kind="stable")[:TOP]
+    order = order[use.n_tasks[order] > 0]
+    if not len(order):
+        return ""
+    names, coef, per_sd = model._feature_names(), use.coef, use.per_sd
+    rows = "".join(
+        f'<tr><th style="text-align:left">{_name(names[j])}</th><td>{_name(used_by(use, j))}</td>'
+        f"<td>{size[j]:.4g}</td><td>{coef.mean[j]:.4g}</td><td>{coef.low[j]:.4g} to {coef.high[j]:.4g}</td>"
+        f"<td>{per_sd.mean[j]:.4g}</td></tr>"
+        for j in order
+    )
+    heads = ("feature", "used by", name, "mean coefficient", "range over tasks", "mean per s.d.")
+    columns = "".join(f"<th>{escape(column)}</th>" for column in heads)
+    return (
+        f"<details><summary>Largest features</summary><table><thead><tr>{columns}</tr></thead>"
+        f"<tbody>{rows}</tbody></table></details>"
+    )
+
+
+def _name(name: str) -> str:
+    if len(name) <= LONGEST:
+        return f"<bdi>{escape(name)}</bdi>"
+    return f'<bdi title="{escape(name)}">{escape(name[:LONGEST])}…</bdi>'
+
+
+# -- the methods of every fitted model -----------------------------------------------------------------------
 
 
 class ParameterAndMethod:

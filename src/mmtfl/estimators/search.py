@@ -27,14 +27,13 @@ from mmtfl.estimators.family import FamilyMember, ProductForm
 from mmtfl.estimators.parameters import COUNT, RATIO, FamilyParameters, parameter
 from mmtfl.estimators.prepared import POLISH, Prepared
 from mmtfl.estimators.regression import MMTFLRegressor, TaskRegressor
-from mmtfl.model_selection.choosing import choose, contenders
+from mmtfl.model_selection.choosing import choose, contenders, hints_at_curves
 from mmtfl.model_selection.cross_validation import (
     FoldScores,
     MemberPath,
     Settings,
     member_paths,
 )
-from mmtfl.model_selection.curvature import hints_at_curves
 from mmtfl.model_selection.folds import check_folds
 from mmtfl.model_selection.progress import Progress
 from mmtfl.model_selection.splitting import TaskKFold

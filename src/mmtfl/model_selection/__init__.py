@@ -1,8 +1,7 @@
 """Splitting and scoring with tasks, for scikit-learn's searches and cross-validation."""
 
-from mmtfl.model_selection.leave_task_out import leave_task_out_scores
 from mmtfl.model_selection.metrics import per_task_scores
-from mmtfl.model_selection.scoring import task_scorer
+from mmtfl.model_selection.scoring import leave_task_out_scores, task_scorer
 from mmtfl.model_selection.splitting import TaskKFold, TaskTimeSplit, tasks_train_test_split
 
 __all__ = [

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from scipy.cluster.hierarchy import leaves_list, linkage
 
-from mmtfl.estimators.feature_use import KINDS
+from mmtfl.estimators.results import KINDS
 from mmtfl.plots import figures
 from mmtfl.wording import count
 

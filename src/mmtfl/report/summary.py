@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import is_classifier
 
-from mmtfl.estimators.feature_use import (
+from mmtfl.estimators.results import (
     KINDS,
     FeatureUse,
     Range,
@@ -18,7 +18,7 @@ from mmtfl.estimators.feature_use import (
 )
 from mmtfl.inference.effect_table import effect_sentences, level_sentence
 from mmtfl.objective.losses import Loss
-from mmtfl.persistence.json_values import plain
+from mmtfl.persistence.archive import plain
 from mmtfl.plots.search_display import Curve, search_curves
 from mmtfl.report.evaluation import Evaluation, evaluate
 from mmtfl.wording import noun_of_tasks, renamed

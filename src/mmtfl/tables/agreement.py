@@ -16,8 +16,8 @@ from typing import Any
 import narwhals as nw
 import numpy as np
 
+from mmtfl.persistence.archive import expect
 from mmtfl.persistence.files import write_whole
-from mmtfl.persistence.json_values import expect
 from mmtfl.tables.cells import as_text, read_cells
 from mmtfl.tables.column_code import ColumnCode
 from mmtfl.tables.encoder import TableEncoder

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from mmtfl.persistence.json_values import expect
+from mmtfl.persistence.archive import expect
 from mmtfl.tables.cells import LEVELS, TIMES, Cells
 from mmtfl.tables.identifiers import says_id
 from mmtfl.wording import abbreviate, count

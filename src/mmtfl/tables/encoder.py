@@ -12,7 +12,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from mmtfl.persistence.json_values import expect
+from mmtfl.persistence.archive import expect
 from mmtfl.tables.cells import Cells, as_levels, as_text, read_cells, read_like
 from mmtfl.tables.column_code import MISSING, OTHER, ColumnCode, notes_of_columns, notes_of_left_out
 from mmtfl.tables.identifiers import has_whole_numbers, says_id, why_left_out

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from mmtfl.errors import require
-from mmtfl.persistence.json_values import expect, plain
+from mmtfl.persistence.archive import expect, plain
 from mmtfl.tables.reading import TableError, unnamed
 from mmtfl.tables.special_columns import (
     Class,

@@ -12,7 +12,7 @@ from mmtfl.estimators.search import MMTFLClassifierCV, MMTFLRegressorCV
 from mmtfl.estimators.single_task import SingleTaskClassifierCV, SingleTaskRegressorCV
 from mmtfl.estimators.two_strength_search import TwoStrengthCV
 from mmtfl.estimators.two_strengths import DirtyClassifier, DirtyRegressor, RobustClassifier, RobustRegressor
-from mmtfl.persistence.json_values import plain
+from mmtfl.persistence.archive import plain
 from mmtfl_lab.paper import borrowed_methods
 from mmtfl_lab.paper.data_sets import Fold, Part, Split
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import threading
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -14,7 +15,7 @@ from joblib import Parallel, delayed, parallel_config
 from sklearn.metrics import f1_score, r2_score, roc_auc_score
 from threadpoolctl import threadpool_limits
 
-from mmtfl.engines.child_processes import end_with, ignore_interrupts
+from mmtfl.engines.dask import ignore_interrupts
 from mmtfl.errors import SmallTaskWarning, UnitsWarning
 from mmtfl.model_selection.progress import Progress
 from mmtfl.persistence.files import write_text
@@ -370,3 +371,26 @@ def support_f1(support: np.ndarray, coef: np.ndarray) -> float:
     both = int(np.count_nonzero(found & support))
     either = int(np.count_nonzero(found) + np.count_nonzero(support))
     return 2.0 * both / max(either, 1)
+
+
+# -- child processes -----------------------------------------------------------------------------------------
+
+_SECONDS = 0.5  # between two looks at the parent
+_watched: set[int] = set()
+
+
+def end_with(parent: int) -> None:
+    """End this process soon after its parent, however that ended; called in the child, once or often.
+
+    Where the system does not tell that a parent is gone, as on Windows, nothing is done.
+    """
+    if parent in _watched or os.name != "posix":
+        return
+    _watched.add(parent)
+    threading.Thread(target=_watch, args=(parent,), daemon=True).start()
+
+
+def _watch(parent: int) -> None:
+    while os.getppid() == parent:
+        time.sleep(_SECONDS)
+    os._exit(1)  # at once: nobody waits for an answer

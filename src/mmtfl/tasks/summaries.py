@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import json
 import os
-import struct
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
@@ -43,7 +42,7 @@ EXPLAINED = {
     "agreement_sha256": "Its hash: summaries are put together only under one agreement.",
     "content_sha256": "Hash of the numbers: a site gives one summary under one agreement.",
 }
-_ARRAYS = {"n_rows": "I64", "mean": "F64", "scatter": "F64"}
+_ARRAYS = ("n_rows", "mean", "scatter")
 
 
 @dataclass(frozen=True, eq=False)
@@ -149,6 +148,8 @@ class SiteSummary:
 
     def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
         """Write the summary to a file, whole or not at all."""
+        from safetensors.numpy import save
+
         about = {
             "format": FORMAT,
             **{f"{name}: what it is": text for name, text in EXPLAINED.items()},
@@ -161,17 +162,8 @@ class SiteSummary:
             "agreement_sha256": self.agreement_hash,
             "content_sha256": self.content_hash,
         }
-        header: dict[str, Any] = {"__metadata__": about}
-        parts, done = [], 0
-        for name, kind in _ARRAYS.items():
-            part = getattr(self, name)
-            ends = [done, done + part.nbytes]
-            header[name] = {"dtype": kind, "shape": list(part.shape), "data_offsets": ends}
-            parts.append(part.tobytes())
-            done = ends[1]
-        text = json.dumps(header, indent=1, ensure_ascii=False).encode()
-        text += b" " * (-len(text) % 8)
-        write_whole(path, [struct.pack("<Q", len(text)), text, *parts], overwrite=overwrite)
+        arrays = {name: np.ascontiguousarray(getattr(self, name)) for name in _ARRAYS}
+        write_whole(path, [save(arrays, about)], overwrite=overwrite)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> SiteSummary:

@@ -30,6 +30,11 @@ from mmtfl.tasks.stored import StoredTasks
 from mmtfl.tasks.summaries import SummarisedTasks
 from mmtfl.wording import abbreviate
 
+# what only some fits learn, of tables and of rows: forgotten before another fit
+_OF_ROWS = (
+    *("levels_", "effects_", "absent_", "common_intercept_", "added_tasks_", "heldout_errors_"),
+    *("penalty_weight_", "positive_", "feature_group_"),
+)
 _OF_TABLES = ("encoder_", "columns_", "agreement_", "fold_models_")
 
 
@@ -190,14 +195,10 @@ class TaskModel(CommonParameters, HasLevels, Results, BaseEstimator):
             labels = check_task_labels(labels, n_rows, name=name)
             if is_matrix:
                 y, is_matrix = inputs.single_column(y), False
-        columns = inputs.column_names(y) if is_matrix else None
+        read: Any = observe_checked_rows if is_matrix else group_checked_rows
+        of_tasks = inputs.column_names(y) if is_matrix else labels
         y, names = self._read_targets(y, labels, n_rows)
-        if is_matrix:
-            read = X, y, sample_weight, columns, feature_names, self.absent_features, offset
-            tasks = Tasks(*observe_checked_rows(*read))
-        else:
-            read = X, y, labels, sample_weight, feature_names, self.absent_features, offset
-            tasks = Tasks(*group_checked_rows(*read))
+        tasks = Tasks(*read(X, y, of_tasks, sample_weight, feature_names, self.absent_features, offset))
         self._predicts_matrix = is_matrix
         check_task_weight(self.task_weight, tasks.labels)
         return self._encode_targets(tasks, names)
@@ -231,6 +232,9 @@ class TaskModel(CommonParameters, HasLevels, Results, BaseEstimator):
         if nw.from_native(X, eager_only=True).columns == self._feature_names():
             return X  # encoded already
         return encoder.features(X, labels, used=self._features_in_use())
+
+    def _forget_rows(self) -> None:
+        self._forget(*_OF_ROWS)
 
     def _forget(self, *names: str) -> None:
         for name in names:
@@ -275,7 +279,6 @@ class TaskModel(CommonParameters, HasLevels, Results, BaseEstimator):
         used = np.flatnonzero(self.coef_.any(axis=0))
         self.feature_spread_ = np.zeros(self.coef_.shape[1])
         self.feature_spread_[used] = prepared.spread(used)
-        self._forget("effects_")  # of an earlier fit
         if vars(self)["effects"]:
             self.effects_ = learn_effects(self, prepared)
         basis = getattr(prepared.tasks, "curves", None)
@@ -285,7 +288,6 @@ class TaskModel(CommonParameters, HasLevels, Results, BaseEstimator):
 
     def _keep_absent(self, absent: np.ndarray | None) -> None:
         """Record the features that tasks lack, with zero coefficients: the fit leaves them undetermined."""
-        self._forget("absent_")  # of an earlier fit
         if absent is None:
             return
         self.absent_ = absent

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from numbers import Integral
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from sklearn.base import clone, is_classifier
@@ -225,33 +225,40 @@ def heldout_errors(
     errors : dict of ndarrays
         See `sorted_errors`.
     """
-    tasks, model = prepared.original_tasks(), _plain_copy(model)
-    known = [None] * len(prepared.folds) if found is None else found
-    tests, z = [observations(tasks, test) for _, test in prepared.folds], []
-    for (train, _), test, start in zip(prepared.folds, tests, known, strict=True):
-        part = take(tasks, train)
-        coef, intercept = _fit_part(model, part, start)
-        trained = {label: t for t, label in enumerate(part.labels.tolist())}
-        place = np.array([trained.get(label, -1) for label in tasks.labels.tolist()])
-        rows = test if tasks.rows is None else tasks.rows[test]
-        z.append(predict_rows(tasks.X[rows], coef, intercept, place[tasks.observation_task[test]]))
-        if tasks.known is not None:
-            z[-1] += tasks.known[test]
+    tasks = prepared.original_tasks()
+    tests = [observations(tasks, test) for _, test in prepared.folds]
+    z = [
+        predict_rows(tasks.X[_rows_of(tasks, test)], *fit, tasks.observation_task[test])
+        for test, fit in zip(tests, _fits_without_folds(model, prepared, tasks, found), strict=True)
+    ]
     test = np.concatenate(tests)
-    task, y = tasks.observation_task[test], tasks.y[test]
-    return sorted_errors(model._loss, y, np.concatenate(z), task, tasks.labels)
+    predicted = np.concatenate(z) + (0.0 if tasks.known is None else tasks.known[test])
+    return sorted_errors(model._loss, tasks.y[test], predicted, tasks.observation_task[test], tasks.labels)
+
+
+def _rows_of(tasks: Tasks, test: np.ndarray) -> np.ndarray:
+    return test if tasks.rows is None else tasks.rows[test]
 
 
 def fold_models(model: TaskModel, prepared: Prepared, found: Sequence[Start] | None) -> dict[str, np.ndarray]:
-    """A model without each fold: coef (n_folds, n_tasks, n_columns) and intercept (n_folds, n_tasks).
-
-    Every task is in every training part.
-    """
-    tasks, model = prepared.original_tasks(), _plain_copy(model)
-    known = [None] * len(prepared.folds) if found is None else found
-    parts = [take(tasks, train) for train, _ in prepared.folds]
-    coef, intercept = zip(*map(partial(_fit_part, model), parts, known), strict=True)
+    """A model without each fold: coef (n_folds, n_tasks, n_columns) and intercept (n_folds, n_tasks)."""
+    fits = _fits_without_folds(model, prepared, prepared.original_tasks(), found)
+    coef, intercept = zip(*fits, strict=True)
     return {"coef": np.array(coef), "intercept": np.array(intercept)}
+
+
+def _fits_without_folds(
+    model: TaskModel, prepared: Prepared, tasks: Tasks, found: Sequence[Start] | None
+) -> Iterator[Start]:
+    """Coefficients and intercepts of a model on each training part; zero for tasks without a row there."""
+    model = _plain_copy(model)
+    known = [None] * len(prepared.folds) if found is None else found
+    for (train, _), start in zip(prepared.folds, known, strict=True):
+        part = take(tasks, train)
+        trained = np.isin(tasks.labels, part.labels)
+        coef, intercept = np.zeros((tasks.n_tasks, tasks.n_features)), np.zeros(tasks.n_tasks)
+        coef[trained], intercept[trained] = _fit_part(model, part, start)
+        yield coef, intercept
 
 
 def _plain_copy(estimator: TaskModel) -> TaskModel:
@@ -281,16 +288,9 @@ def _fit_part(model: Any, part: Tasks, known: Start | None) -> Start:
     A, intercept = known
     if part.absent is not None:
         A = np.where(part.absent.T, 0.0, A)
-    free = free_levels(model, prepared, _Found(A, intercept), penalty)
+    free = free_levels(model, prepared, A, intercept, penalty)
     if free is not None:
-        of_tasks, found, loss, n_parameters = free
-        intercept = of_tasks.intercepts([found], np.array([loss]), np.array([n_parameters]))[0]
+        of_tasks, fit, n_parameters = free
+        intercept = of_tasks.intercepts([fit], np.array([fit.loss]), np.array([n_parameters]))[0]
     scale = 1.0 if prepared.target_scale is None else prepared.target_scale
     return prepared.to_original(A), intercept * scale
-
-
-class _Found(NamedTuple):
-    """What is found of a fold, in the units of its problem."""
-
-    A: np.ndarray
-    intercept: np.ndarray

@@ -157,22 +157,16 @@ class ProductForm(TaskModel):
         c = rows.shared_part(solution.A[used])
         self.c_ = np.zeros(len(solution.A))
         self.c_[used] = np.where(c == 0.0, 1.0, c)  # what is free of penalty has no c
-        self._keep_known(prepared.known)
+        if prepared.known is not None:
+            self.penalty_weight_ = prepared.known.scale[:, 0].copy()
+            self.positive_, self.feature_group_ = prepared.known.positive, prepared.known.groups
         self.mean_size_ = float(prepared.task_weights.mean())
-        self.__dict__.pop("common_intercept_", None)  # of an earlier fit
         if penalty.is_centred and "levels_" in vars(self):
             at_reference = self.levels_["common"][0] - self.levels_["reference"] @ self.common_
             self.common_intercept_ = float(at_reference)
         elif penalty.is_centred:
             beyond = prepared.task_means(self.coef_.T - self.common_[:, None]) + self.intercept_
             self.common_intercept_ = float(np.average(beyond, weights=prepared.task_weights))
-
-    def _keep_known(self, known: KnownFeatures | None) -> None:
-        for name in ("penalty_weight_", "positive_", "feature_group_"):
-            self.__dict__.pop(name, None)  # of an earlier fit
-        if known is not None:
-            self.penalty_weight_ = known.scale[:, 0].copy()
-            self.positive_, self.feature_group_ = known.positive, known.groups
 
     def _sizes(self) -> dict[str, np.ndarray]:
         return {"c": self.c_}

@@ -24,8 +24,8 @@ from sklearn.utils._param_validation import InvalidParameterError
 
 from mmtfl.estimators.fitted_curves import join_curves, split_curves
 from mmtfl.estimators.inputs import n_dimensions, read_weights, single_column, take_task_column
+from mmtfl.estimators.prediction import expected_levels
 from mmtfl.estimators.prepared import POLISH
-from mmtfl.estimators.shrunk_levels import level_model
 from mmtfl.inference.learn_effects import add_effects
 from mmtfl.objective.design import Design
 from mmtfl.objective.losses import Loss
@@ -40,9 +40,9 @@ from mmtfl.objective.penalties import RowPenalty, RowPower
 from mmtfl.objective.problem import Problem
 from mmtfl.solvers import solve
 from mmtfl.solvers.solution import Solution
-from mmtfl.tasks.checks import check_finite_design, check_task_labels
+from mmtfl.tasks.checks import check_task_labels
 from mmtfl.tasks.container import Tasks
-from mmtfl.tasks.converters import group_checked_rows, members_of, take_absent
+from mmtfl.tasks.converters import group_checked_rows
 from mmtfl.tasks.scaling import could_use, target_spread
 from mmtfl.wording import abbreviate, show
 
@@ -135,22 +135,15 @@ class Shared:
         if not model.fit_intercept:
             return None
         if "levels_" in vars(model):
-            means = Design(tasks).correlate(_shares(tasks)).T
-            columns, levels = level_model(model.levels_)
-            w = columns.place(means)
-            return np.array([levels.expected(w)[0], np.sqrt(levels.variance(w)[0])])
+            new = np.full(tasks.n_samples, len(model.tasks_))
+            level, variance = expected_levels(model, tasks.X, new, tasks.weights)
+            return np.array([level[0], np.sqrt(variance[0])])
         if len(self.intercept) <= _FEWEST:
             return None
         # the mean of the variance given what the tasks show, which few tasks hardly bound from above
         squares = float(np.sum((self.intercept - self.intercept.mean()) ** 2))
         spread = np.sqrt(squares / (len(self.intercept) - _FEWEST))
         return self.unit * np.array([np.average(self.intercept, weights=self.sizes), spread])
-
-
-def _shares(tasks: Tasks) -> np.ndarray:
-    """The share of each row in the weight of the only task."""
-    weights = np.ones(tasks.n_samples) if tasks.weights is None else tasks.weights
-    return weights / weights.sum()
 
 
 def _penalty_of(model: Any) -> RowPenalty:
@@ -185,12 +178,7 @@ def _read_task(model: Any, X: Any, y: Any, task: Any, sample_weight: Any, offset
     X, label = _separate_label(model, X, task)
     X, names = model._read_design(X, reset=False)
     labels = np.full(X.shape[0], label)
-    of_task = np.zeros(len(labels), dtype=np.intp)
-    may_lack = model.absent_features == "allow"
-    finite = take_absent(X, members_of(of_task, 1))[0] if may_lack else X
-    check_finite_design(finite, observation_task=of_task, labels=labels[:1])
-    if n_dimensions(y) == 2:
-        y = single_column(y)
+    y = single_column(y) if n_dimensions(y) == 2 else y
     y, classes = model._read_targets(y, labels, X.shape[0])
     weights = read_weights(sample_weight, X.shape[0])
     tasks = Tasks(*group_checked_rows(X, y, labels, weights, names, model.absent_features, offset))

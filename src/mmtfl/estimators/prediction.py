@@ -78,13 +78,15 @@ def _with_unknown_tasks(model: Any, X: Any, place: np.ndarray) -> tuple[np.ndarr
     return np.vstack([model.coef_, np.tile(slopes, (n_new, 1))]), np.append(model.intercept_, new)
 
 
-def expected_levels(model: Any, X: Any, place: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def expected_levels(
+    model: Any, X: Any, place: np.ndarray, weights: np.ndarray | None = None
+) -> tuple[np.ndarray, np.ndarray]:
     """Level of each task never seen at the reference point, and its variance, by the means of its rows.
 
     Rows of such tasks have places from the number of tasks on.
     """
     columns, of_levels = level_model(model._learned_levels())
-    w = columns.place(_means_of_new(X, place, len(model.tasks_)))
+    w = columns.place(_means_of_new(X, place, len(model.tasks_), weights))
     return of_levels.expected(w), of_levels.variance(w)
 
 
@@ -104,12 +106,12 @@ def averaged_over_levels(model: Any, z: np.ndarray, X: Any, place: np.ndarray | 
     return z
 
 
-def _means_of_new(X: Any, place: np.ndarray, n_tasks: int) -> np.ndarray:
+def _means_of_new(X: Any, place: np.ndarray, n_tasks: int, weights: np.ndarray | None) -> np.ndarray:
     """Means of the columns over the rows of each task never seen."""
     rows = np.flatnonzero(place >= n_tasks)
-    new = place[rows] - n_tasks
-    sizes = np.bincount(new)
-    pick = sparse.csr_array((1.0 / sizes[new], (new, rows)), shape=(len(sizes), X.shape[0]))
+    new, weight = place[rows] - n_tasks, np.ones(len(rows)) if weights is None else weights[rows]
+    sizes = np.bincount(new, weight)
+    pick = sparse.csr_array((weight / sizes[new], (new, rows)), shape=(len(sizes), X.shape[0]))
     means = pick @ X
     return means.toarray() if sparse.issparse(means) else np.asarray(means)
 

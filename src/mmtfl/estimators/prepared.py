@@ -135,13 +135,12 @@ class Prepared:
         design = Design(self.weighted, column_scale=self.column_scale)
         return TaskLevels.of(design, self.target_scale, task_totals(self.tasks))
 
-    def loss_and_curvature(self, found: Any, penalty: Any) -> tuple:
-        """Sum of the losses of all rows, and the curvature of all features, in the units of the fit.
-
-        What was found has A, intercept and objective.
-        """
+    def loss_and_curvature(
+        self, A: np.ndarray, intercept: np.ndarray, penalty: Any, objective: float
+    ) -> tuple:
+        """Sum of the losses of all rows, and the curvature of all features, in the units of the fit."""
         problem = self.problem()
-        value = problem.loss_value(problem.predict(found.A, found.intercept))
+        value = problem.loss_value(problem.predict(A, intercept))
         return problem.design.mean_size * value, problem.design.curvature
 
     def original_tasks(self) -> Any:
@@ -224,10 +223,12 @@ class StoredPrepared(Prepared):
         scales = self.column_scale, self.target_scale
         return TaskLevels.of_means(self.tasks.column_means, self.tasks.stored.weight_sums, *scales)
 
-    def loss_and_curvature(self, found: Any, penalty: Any) -> tuple:
+    def loss_and_curvature(
+        self, A: np.ndarray, intercept: np.ndarray, penalty: Any, objective: float
+    ) -> tuple:
         """Sum of the losses of all rows, and the curvature of all features, in the units of the fit."""
         design = self.problem().design
-        return design.mean_size * (found.objective - penalty.value(found.A)), design.curvature
+        return design.mean_size * (objective - penalty.value(A)), design.curvature
 
     def could_use(self) -> np.ndarray:
         """Return which tasks could use which features, (n_tasks, n_features)."""

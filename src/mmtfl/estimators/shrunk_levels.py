@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from mmtfl.inference.task_levels import (
     effective_parameters,
     marginal_model,
 )
+from mmtfl.model_selection.cross_validation import Linear
 from mmtfl.tasks.container import Tasks
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ class HasLevels(Declared):
 
     def _finish_fit(self: Any, prepared: Any, solution: Any, penalty: Any) -> None:
         """Learn from a solution; with a prior of the levels, find both anew first, at its slopes."""
-        self.__dict__.pop("levels_", None)  # of an earlier fit
+        self._forget_rows()
         if prepared.prior is not None:
             of_tasks = prepared.task_levels()
             slopes = np.ascontiguousarray(prepared.to_original(solution.A).T)
@@ -69,11 +70,11 @@ class HasLevels(Declared):
         """Shrink the intercepts once the coefficients are known."""
         if prepared.prior is not None:
             return
-        free = free_levels(self, prepared, solution, penalty)
+        free = free_levels(self, prepared, solution.A, solution.intercept, penalty, solution.objective)
         if free is None:
             return
-        of_tasks, found, loss, n_parameters = free
-        model = of_tasks.fit(found, loss, n_parameters)
+        of_tasks, found, n_parameters = free
+        model = of_tasks.fit(found, found.loss, n_parameters)
         self.intercept_ = of_tasks.at_zero(model.levels, self.coef_)
         self.levels_ = _as_dict(of_tasks, model)
 
@@ -111,28 +112,19 @@ class HasLevels(Declared):
         return self.levels_
 
 
-class Fit(NamedTuple):
-    """A fit before its levels are shrunk, in the units of its problem."""
-
-    features: np.ndarray
-    values: np.ndarray
-    intercept: np.ndarray
-    penalty: Any
-
-
 def free_levels(
-    model: Any, prepared: Any, solution: Any, penalty: Any
-) -> tuple[TaskLevels, Fit, float, float] | None:
-    """What it takes to shrink the levels of a solution (A, intercept, objective); None if they stay free.
+    model: Any, prepared: Any, A: np.ndarray, intercept: np.ndarray, penalty: Any, objective: float = np.nan
+) -> tuple[TaskLevels, Linear, float] | None:
+    """What it takes to shrink the levels of a solution: the tasks, the fit and its number of free parameters.
 
-    The tasks, the fit, the sum of the losses of its rows and its number of free parameters.
+    The loss of the fit is the sum over its rows. None if levels stay free.
     """
     if model.levels != "shrunk" or not prepared.may_shrink_levels:
         return None
-    features = np.flatnonzero(solution.A.any(axis=1))
-    found = Fit(features, solution.A[features], solution.intercept, penalty)
-    loss, curvature = prepared.loss_and_curvature(solution, penalty)
-    return prepared.task_levels(), found, loss, effective_parameters(found, curvature)
+    features = np.flatnonzero(A.any(axis=1))
+    loss, curvature = prepared.loss_and_curvature(A, intercept, penalty, objective)
+    found = Linear(features, A[features], intercept, loss, penalty)
+    return prepared.task_levels(), found, effective_parameters(found, curvature)
 
 
 def _as_dict(of_tasks: TaskLevels, model: LevelModel) -> dict[str, np.ndarray]:

@@ -245,7 +245,7 @@ class Tasks:
         ([0, 1, 0], [1.0, 3.0, 2.0])
         """
         X, names = check_design(X, feature_names=feature_names)
-        return cls(*observe_checked_rows(X, Y, sample_weight, labels, names))
+        return cls(*observe_checked_rows(X, Y, labels, sample_weight, names))
 
     @classmethod
     def from_frame(

@@ -137,8 +137,8 @@ def _check_distinct_labels(labels: Any, n_tasks: int) -> np.ndarray:
 def observe_checked_rows(
     X: Any,
     Y: Any,
-    sample_weight: Any,
     labels: Any,
+    sample_weight: Any,
     names: Names,
     absent: str | None = None,
     offset: Any = None,

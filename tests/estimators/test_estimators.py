@@ -7,6 +7,7 @@ import pyarrow as pa
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
+from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import accuracy_score, r2_score
 
@@ -100,19 +101,48 @@ def test_frames_and_task_columns_of_every_library_are_arrays_with_names(rows, ba
         assert model.score(rows_, y, **labels) == pytest.approx(plain.score(X, y, task=task), rel=1e-7)
 
 
-def test_a_matrix_of_targets_is_the_same_as_stacked_rows(rows):
+LOSSES = {"count": "poisson", "death": "logistic", "stay": "squared"}
+COLUMNS = {
+    "numbers": MMTFLRegressor(alpha=0.1, tol=1e-9),
+    "classes": MMTFLClassifier(alpha=0.1, tol=1e-9),
+    "counts beside offsets": MMTFLRegressor(2, 2, 0.05, loss="poisson", tol=1e-9),
+    "a loss for each": MMTFLRegressor(2, 2, 0.1, loss=LOSSES, tol=1e-9),
+}
+
+
+@pytest.mark.parametrize("kind", COLUMNS)
+def test_a_matrix_of_targets_is_the_same_as_stacked_rows(rows, kind):
     X, y, _ = rows
-    Y = np.column_stack([y, -y + X[:, 3]])
+    rng = np.random.default_rng(0)
+    count, death = rng.poisson(np.exp(0.3 * y - 0.5)).astype(float), 1.0 * (y > rng.logistic(size=98))
+    targets = {"numbers": [y, X[:, 3] - y], "classes": [death, 1.0 * (X[:, 0] > 0.3)]}
+    targets |= {"counts beside offsets": [count, count[::-1]], "a loss for each": [count, death, y]}
+    Y = np.column_stack(targets[kind])
     Y[::3, 0], Y[1::4, 1] = np.nan, np.nan
-    model = MMTFLRegressor(alpha=0.1, tol=1e-9).fit(X, Y)
+    names = np.array(list(LOSSES)) if kind == "a loss for each" else np.array([0, 1])
+    offset = rng.normal(size=Y.shape) * (kind == "counts beside offsets")
     row, column = np.nonzero(~np.isnan(Y))
-    stacked = MMTFLRegressor(alpha=0.1, tol=1e-9).fit(X[row], Y[row, column], task=column)
-    assert_array_equal(model.tasks_, [0, 1])
-    assert_allclose(model.coef_, stacked.coef_, atol=1e-7)
-    assert_allclose(model.intercept_, stacked.intercept_, atol=1e-7)
-    assert model.predict(X).shape == (98, 2)
-    assert_allclose(model.predict(X)[row, column], stacked.predict(X[row], task=column), atol=1e-6)
-    assert model.score(X, Y) == pytest.approx(stacked.score(X[row], Y[row, column], task=column), abs=1e-7)
+    stack = {"task": names[column], "offset": offset[row, column]}
+    frame = pd.DataFrame(Y, columns=names) if kind == "a loss for each" else Y
+    model = clone(COLUMNS[kind]).fit(X, frame, offset=offset)
+    stacked = clone(COLUMNS[kind]).fit(X[row], Y[row, column], **stack)
+    assert model.coef_.any()
+    assert_array_equal(model.tasks_, names)
+    assert_allclose(model.coef_, stacked.coef_, atol=1e-6)
+    assert_allclose(model.intercept_, stacked.intercept_, atol=1e-6)
+    found, expected = model.score(X, frame, offset=offset), stacked.score(X[row], Y[row, column], **stack)
+    assert found == pytest.approx(expected, abs=1e-6)
+    wide, flat = model.predict(X, offset=offset), stacked.predict(X[row], **stack)
+    assert wide.shape == Y.shape
+    if kind == "classes":
+        assert_array_equal(wide[row, column], flat)
+        wide, flat = model.predict_proba(X), stacked.predict_proba(X[row], **stack)[:, 1]
+        assert model.decision_function(X).shape == wide.shape == Y.shape
+    assert_allclose(wide[row, column], flat, rtol=1e-5, atol=1e-6)
+    if kind == "counts beside offsets":
+        assert_allclose(model.predict(X, offset=offset[:, 0]), model.predict(X) * np.exp(offset[:, :1]))
+    elif kind != "classes":
+        assert_allclose(wide[:, 0], model.predict(X, task=names[np.zeros(98, dtype=int)]))
 
 
 # -- scales ------------------------------------------------------------------------------------------------
@@ -177,21 +207,6 @@ def test_score_is_the_mean_of_the_scores_of_the_tasks(rows, classes, weighted):
 
 
 # -- classifier --------------------------------------------------------------------------------------------
-
-
-def test_a_matrix_of_classes_with_gaps_is_the_same_as_stacked_rows(classes):
-    X, y, _ = classes
-    Y = np.column_stack([y == "yes", X[:, 0] > 0.3]).astype(float)
-    Y[::5, 0] = np.nan
-    model = MMTFLClassifier(alpha=0.1, tol=1e-9).fit(X, Y)
-    row, column = np.nonzero(~np.isnan(Y))
-    stacked = MMTFLClassifier(alpha=0.1, tol=1e-9).fit(X[row], Y[row, column], task=column)
-    assert_allclose(model.coef_, stacked.coef_, atol=1e-6)
-    assert model.predict(X).shape == model.decision_function(X).shape == (98, 2)
-    assert_allclose(
-        model.predict_proba(X)[row, column], stacked.predict_proba(X[row], task=column)[:, 1], atol=1e-6
-    )
-    assert model.score(X, Y) == stacked.score(X[row], Y[row, column], task=column)
 
 
 # -- warm starts and warnings ------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ from numpy.testing import assert_array_equal
 from sklearn.base import is_classifier, is_regressor
 from sklearn.feature_selection import SelectFromModel
 from sklearn.inspection import permutation_importance
+from sklearn.metrics import r2_score
 from sklearn.model_selection import (
     GridSearchCV,
     KFold,
@@ -20,6 +21,7 @@ from sklearn.utils import get_tags
 from sklearn.utils.estimator_checks import check_estimator
 
 from mmtfl.estimators import MMTFLClassifier, MMTFLRegressor
+from mmtfl.model_selection import TaskKFold, task_scorer
 
 MODELS = [MMTFLRegressor, MMTFLClassifier]
 VARIANTS = [
@@ -92,16 +94,21 @@ def test_requests_for_task_are_declared_on_the_class(Model, routed):
 
 
 @pytest.mark.parametrize("Model", MODELS)
-def test_grid_search_routes_labels(Model, rows, routed):
+@pytest.mark.parametrize("ours", [False, True], ids=["KFold", "TaskKFold and task_scorer"])
+def test_grid_search_routes_labels_to_model_splitter_and_scorer(Model, ours, rows, routed):
     X, y, task = rows
     y = target(Model, y)
-    search = GridSearchCV(Model(), {"alpha": [0.01, 0.1, 10.0]}, cv=KFold(3, shuffle=True, random_state=0))
+    cv = TaskKFold(3, random_state=0) if ours else KFold(3, shuffle=True, random_state=0)
+    scoring = task_scorer("r2" if Model is MMTFLRegressor else "accuracy", average="pooled") if ours else None
+    search = GridSearchCV(Model(), {"alpha": [0.01, 0.1, 10.0]}, cv=cv, scoring=scoring, error_score="raise")
     search.fit(X, y, task=task)
     assert search.best_params_["alpha"] < 10
     by_hand = []
-    for train, test in KFold(3, shuffle=True, random_state=0).split(X):
+    for train, test in cv.split(X, **({"task": task} if ours else {})):
         model = Model(alpha=0.1).fit(X[train], y[train], task=task[train])
-        by_hand.append(model.score(X[test], y[test], task=task[test]))
+        predicted = model.predict(X[test], task=task[test])
+        pooled = r2_score(y[test], predicted) if Model is MMTFLRegressor else np.mean(y[test] == predicted)
+        by_hand.append(pooled if ours else model.score(X[test], y[test], task=task[test]))
     assert search.cv_results_["mean_test_score"][1] == pytest.approx(np.mean(by_hand))
     assert search.best_estimator_.predict(X, task=task).shape == y.shape
     assert search.score(X, y, task=task) > 0.8

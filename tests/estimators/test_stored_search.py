@@ -1,4 +1,4 @@
-"""Searches over tasks whose rows stay in files: the same as over all rows with the same folds."""
+"""Fits and searches over tasks whose rows stay in files: the same as over all rows, with the same folds."""
 
 from functools import partial
 
@@ -50,6 +50,38 @@ def folds_of_the_table(stored, table, monkeypatch):
     monkeypatch.setattr(moments, "_rows_with_folds", watched)
     rows = fold_rows(stored, N_FOLDS, 0)
     return rows, np.array([seen[tuple(row)] for row in table[FEATURES].to_numpy()])
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        *({"loss": loss} for loss in ("poisson", "huber", {"a": "poisson", "b": "squared", "c": "huber"})),
+        {"task_weight": "equal", "standardize": True},
+        {"task_weight": {"c": 4.0}, "scale_targets": True},
+    ],
+    ids=str,
+)
+def test_what_is_learned_of_files_is_what_is_learned_of_rows(options, tmp_path):
+    rng, task = np.random.default_rng(0), np.repeat(["a", "b", "c"], [50, 60, 40])
+    X = pd.DataFrame(rng.normal(size=(150, 5)), columns=FEATURES)
+    X.loc[task == "c", "x3"] = 2.0
+    y = rng.poisson(np.exp(0.3 + X[["x0", "x1", "x2"]] @ [0.6, -0.5, 0.4])).astype(float)
+    y[task == "b"] = 7.0 if "scale_targets" in options else y[task == "b"]
+    X.assign(site=task, visits=y).to_parquet(tmp_path / "visits.parquet")
+    stored = Tasks.from_parquet(tmp_path, task="site", target="visits")
+    there, here = (
+        MMTFLRegressor(2, 1, 0.1, tol=1e-9, solver="alternating", **options).fit(*rows)
+        for rows in ((stored,), (X, y, task))
+    )
+    assert here.coef_.any() and not here.usable_[2, 3]
+    for name in ("coef_", "feature_spread_", *(["target_scale_"] if here.target_scale_ is not None else [])):
+        np.testing.assert_allclose(getattr(there, name), getattr(here, name), atol=1e-7, err_msg=name)
+    np.testing.assert_array_equal(there.usable_, here.usable_)
+    search = MMTFLRegressorCV(pk=(2, 2), alphas=4, cv=3, **options).fit(stored)
+    scores = list(search.heldout_scores_.values())[-1]
+    assert np.isfinite(scores).tolist() == [True, "scale_targets" not in options, True]
+    with pytest.raises(ValueError, match="Stored tasks bring their targets, labels and weights"):
+        MMTFLRegressor(loss="poisson").fit(stored, offset=np.zeros(150))
 
 
 def test_few_rows_stand_for_many_in_every_fold(stored, table, monkeypatch):

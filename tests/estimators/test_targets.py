@@ -2,7 +2,6 @@
 
 import cvxpy as cp
 import numpy as np
-import pandas as pd
 import pytest
 import sklearn
 from numpy.testing import assert_allclose, assert_array_equal
@@ -20,7 +19,6 @@ from mmtfl import (
     MMTFLRegressor,
     MMTFLRegressorCV,
     SingleTaskRegressorCV,
-    Tasks,
     TwoStrengthCV,
 )
 from mmtfl.model_selection import TaskKFold
@@ -230,26 +228,6 @@ def test_predictions_and_scores_are_those_of_each_kind():
         model.predict(X[:1], task=["new"])
 
 
-def test_columns_of_y_have_losses_too():
-    X, y, task = hospitals()
-    X = X[:60]
-    Y = pd.DataFrame({t: y[task == t] for t in LOSSES})
-    Y.loc[3, "stay"] = np.nan
-    model = MMTFLRegressor(2, 2, 0.1, loss=LOSSES, tol=1e-9).fit(X, Y)
-    rows = ~np.isnan(Y.to_numpy()).T
-    flat = MMTFLRegressor(2, 2, 0.1, loss=LOSSES, tol=1e-9).fit(
-        np.concatenate([X[seen] for seen in rows]),
-        np.concatenate([Y.to_numpy()[seen, t] for t, seen in enumerate(rows)]),
-        task=np.repeat(list(LOSSES), rows.sum(axis=1)),
-    )
-    assert_allclose(model.coef_, flat.coef_, atol=1e-7)
-    predicted = model.predict(X)
-    assert predicted.shape == (60, 3) and 0.0 < predicted[:, 1].min() < predicted[:, 1].max() < 1.0
-    assert_allclose(predicted[:, 0], model.predict(X, task=["count"] * 60))
-    assert_allclose(model.score(X, Y), np.mean([model.score(X[s], Y.to_numpy()[s, t], task=[label] * s.sum())
-                    for t, (label, s) in enumerate(zip(LOSSES, rows, strict=True))]))  # fmt: skip
-
-
 def test_a_search_chooses_by_the_balanced_loss_and_tells_each_kind_apart(tmp_path):
     X, y, task = hospitals(100, unit=1e4)
     search = MMTFLRegressorCV(loss=LOSSES, pk=((2, 1), (1, 1)), poolings=(0,), alphas=12, cv=3)
@@ -354,45 +332,3 @@ def test_offsets_go_with_their_rows_through_searches_and_scikit_learns_tools():
     with sklearn.config_context(enable_metadata_routing=True):
         tuned.fit(X, y, task=task, offset=offset)
         assert tuned.best_params_ == {"alpha": 0.05} and tuned.best_score_ > 0.3
-
-
-def test_every_column_of_y_may_have_its_own_offset():
-    X, y, _, offset = counts(exposure=(0.2, 4.0))
-    X, Y, O = X[:50], y.reshape(3, 50).T, offset.reshape(3, 50).T
-    Y[4, 1] = np.nan
-    model = MMTFLRegressor(2, 2, 0.05, loss="poisson", tol=1e-9).fit(X, Y, offset=O)
-    seen = ~np.isnan(Y.T)
-    flat = MMTFLRegressor(2, 2, 0.05, loss="poisson", tol=1e-9).fit(
-        np.concatenate([X[s] for s in seen]),
-        Y.T[seen],
-        task=np.repeat([0, 1, 2], seen.sum(axis=1)),
-        offset=O.T[seen],
-    )
-    assert_allclose(model.coef_, flat.coef_, atol=1e-8)
-    assert_allclose(
-        model.predict(X, offset=O)[:, 1], flat.predict(X, task=[1] * 50, offset=O[:, 1]), rtol=1e-6
-    )
-    common = model.predict(X, offset=O[:, 0])
-    assert_allclose(common, model.predict(X) * np.exp(O[:, :1]))
-
-
-# -- elsewhere -----------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("loss", ["poisson", "huber", {"a": "poisson", "b": "squared", "c": "huber"}])
-def test_stored_tasks_give_the_same_as_rows_in_memory(loss, tmp_path):
-    X, y, task, _ = counts()
-    task = np.array(["a", "b", "c"])[task]
-    frame = pd.DataFrame(X, columns=[f"x{j}" for j in range(8)]).assign(site=task, visits=y)
-    frame.to_parquet(tmp_path / "visits.parquet")
-    stored = Tasks.from_parquet(tmp_path, task="site", target="visits")
-    one, other = (
-        MMTFLRegressor(2, 1, 0.1, loss=loss, tol=1e-9, solver="alternating").fit(*rows)
-        for rows in ((stored,), (X, y, task))
-    )
-    assert 0 < np.count_nonzero(one.c_) < 8
-    assert_allclose(one.coef_, other.coef_, atol=1e-7)
-    search = MMTFLRegressorCV(pk=(2, 2), loss=loss, alphas=4, cv=3).fit(stored)
-    assert np.isfinite(search.heldout_scores_["deviance_explained"]).all()
-    with pytest.raises(ValueError, match="Stored tasks bring their targets, labels and weights"):
-        MMTFLRegressor(loss="poisson").fit(stored, offset=np.zeros(150))

@@ -13,7 +13,6 @@ from mmtfl import (
     MMTFLRegressorCV,
     RobustRegressor,
     SingleTaskRegressorCV,
-    Tasks,
     path,
 )
 
@@ -80,18 +79,6 @@ def test_held_out_scores_count_rows_as_they_came(rows):
     ]
     assert_allclose(*alone, atol=1e-6)  # a task alone has its own strength, whatever the others weigh
     assert path(X, y, task, alphas=3, task_weight="equal").coef(2).shape == (3, 4)
-
-
-def test_stored_tasks_that_stay_in_files_are_weighted_too(rows, tmp_path):
-    pandas = pytest.importorskip("pandas")
-    X, y, task = rows
-    pandas.DataFrame(X, columns=list("abcd")).assign(y=y, site=task).to_parquet(tmp_path / "t.parquet")
-    stored = Tasks.from_parquet(tmp_path / "t.parquet", task="site", target="y")
-    model = MMTFLRegressor(alpha=0.2, task_weight="equal", solver="alternating", standardize=True)
-    here, there = clone(model).fit(X, y, task=task), clone(model).fit(stored)
-    assert_allclose(there.coef_, here.coef_, atol=1e-6)
-    search = MMTFLRegressorCV(pk=(2, 1), alphas=5, cv=3, task_weight={"tiny": 4.0}).fit(stored)
-    assert search.coef_.shape == (3, 4)
 
 
 @pytest.mark.parametrize(

@@ -86,19 +86,6 @@ def test_means_and_ranges_are_over_the_tasks_that_could(model):
     assert_allclose(frame["mean_coef_per_sd"], frame["mean_coef"] * X.std(ddof=0)[frame.index])
 
 
-def test_stored_tasks_know_the_same(tmp_path):
-    pytest.importorskip("pyarrow")
-    X, y, task = hospitals()
-    kept = task != "Doha"
-    X.assign(y=y, hospital=task)[kept].to_parquet(tmp_path / "t.parquet")
-    stored = Tasks.from_parquet(tmp_path / "t.parquet", task="hospital", target="y")
-    for options in ({"standardize": True}, {}):
-        here = MMTFLRegressor(alpha=0.02, **options).fit(X[kept], y[kept], task=task[kept])
-        there = MMTFLRegressor(alpha=0.02, **options).fit(stored)
-        assert_array_equal(there.usable_, here.usable_)
-        assert_allclose(there.feature_spread_, here.feature_spread_)
-
-
 # -- what is said of it --------------------------------------------------------------------------------------
 
 CONSTRUCTION = "a kept feature is used by every task by construction: the table says which features the model"

@@ -5,15 +5,13 @@ import pandas as pd
 import polars as pl
 import pytest
 from numpy.testing import assert_allclose
-from sklearn import config_context
 from sklearn import metrics as skm
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, clone
 from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
-from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from mmtfl.model_selection import TaskKFold, per_task_scores, task_scorer
+from mmtfl.model_selection import per_task_scores, task_scorer
 from mmtfl.model_selection.metrics import mean_task_score, pooled_score
 
 TASKS = np.array(["a", "b", "c"])
@@ -286,21 +284,6 @@ def test_log_loss_knows_the_classes_of_the_estimator(problem):
     score = task_scorer("neg_log_loss")(model, X[rows], y[rows], task=task)
     probability = model.predict_proba(X[rows])[:, 1]
     assert_allclose(score, np.mean([np.log(probability[task == t]).mean() for t in (0, 1)]))
-
-
-def test_grid_search_hands_the_task_to_the_scorer(problem):
-    X, y, task = problem
-    with config_context(enable_metadata_routing=True):
-        search = GridSearchCV(
-            RegressorByTask(Ridge()),
-            {"model": [Ridge(1e-3), Ridge(1e6)]},
-            scoring=task_scorer("r2"),
-            cv=TaskKFold(3, random_state=0),
-            error_score="raise",
-        ).fit(X, y, task=task)
-        assert search.best_params_["model"].alpha == 1e-3
-        assert search.best_score_ > 0.9
-        assert search.score(X, y, task=task) == task_scorer("r2")(search, X, y, task=task)
 
 
 def a_scorer(estimator, X, y=None):

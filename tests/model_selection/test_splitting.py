@@ -8,9 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
-from sklearn import config_context
-from sklearn.base import BaseEstimator, RegressorMixin
-from sklearn.model_selection import GridSearchCV, KFold
+from sklearn.model_selection import KFold
 
 from mmtfl.model_selection import TaskKFold, tasks_train_test_split
 
@@ -22,27 +20,6 @@ def labels(sizes, seed=0):
 
 def folds(splitter, task, y=None):
     return list(splitter.split(np.zeros((len(task), 1)), y, task=task))
-
-
-class NeedsTasks(RegressorMixin, BaseEstimator):
-    """Predicts the mean of each task; a task it was not fitted on is an error."""
-
-    __metadata_request__fit = {"task": True}  # noqa: RUF012
-    __metadata_request__predict = {"task": True}  # noqa: RUF012
-    __metadata_request__score = {"task": True}  # noqa: RUF012
-
-    def __init__(self, shift=0.0):
-        self.shift = shift
-
-    def fit(self, X, y, task=None):
-        self.means_ = {t: y[task == t].mean() for t in np.unique(task)}
-        return self
-
-    def predict(self, X, task=None):
-        return np.array([self.means_[t] + self.shift for t in task])
-
-    def score(self, X, y, task=None):
-        return -np.mean((y - self.predict(X, task)) ** 2)
 
 
 # -- TaskKFold -------------------------------------------------------------------------------------------
@@ -148,26 +125,6 @@ def test_the_seed_decides_the_folds():
 
     assert first(0) == first(0)
     assert first(0) != first(1)
-
-
-def sorted_problem():
-    """Rows sorted by task: plain folds without shuffling would leave whole tasks out of training."""
-    rng = np.random.default_rng(0)
-    task = np.repeat(["a", "b", "c"], 20)
-    return rng.standard_normal((60, 2)), rng.standard_normal(60), task
-
-
-def test_grid_search_hands_the_task_over_without_set_request():
-    X, y, task = sorted_problem()
-    with config_context(enable_metadata_routing=True):
-        search = GridSearchCV(NeedsTasks(), {"shift": [0.0, 5.0]}, cv=TaskKFold(4), error_score="raise")
-        search.fit(X, y, task=task)
-        assert search.best_params_ == {"shift": 0.0}
-        # the same search fails with folds that know no tasks, so the labels did reach the splitter
-        with pytest.raises(KeyError):
-            GridSearchCV(NeedsTasks(), {"shift": [0.0]}, cv=KFold(3), error_score="raise").fit(
-                X, y, task=task
-            )
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ import pytest
 from distributed import Client, LocalCluster
 from numpy.testing import assert_allclose
 from scipy import sparse
+from sklearn.base import clone
 
 from mmtfl import DaskEngine, MMTFLClassifier, MMTFLRegressor, MMTFLRegressorCV, Tasks
 from mmtfl.engines import EngineLostError
@@ -87,34 +88,29 @@ def test_every_way_of_storing_tasks_travels(client, form):
     same(there, here)
 
 
-def test_estimators_take_the_engine_and_auto_means_algorithm_1(client):
-    problem = make_problem(3, sizes=SIZES, d=16)
-    X, y, task = problem.tasks.to_rows()
-    there = MMTFLRegressor(2, 1, 0.2, engine=DaskEngine(client), standardize=True).fit(X, y, task)
-    here = MMTFLRegressor(2, 1, 0.2, solver="alternating", standardize=True).fit(X, y, task)
-    assert_allclose(there.coef_, here.coef_, rtol=1e-9, atol=1e-9)
-    labels = np.where(y > 1.0, "high", "low")
-    there = MMTFLClassifier(1, 1, 0.05, engine=DaskEngine(client)).fit(X, labels, task)
-    here = MMTFLClassifier(1, 1, 0.05, solver="alternating").fit(X, labels, task)
-    assert_allclose(there.coef_, here.coef_, rtol=1e-9, atol=1e-9)
-    assert there.coef_.any()
+SEARCH = {"pk": ((2, 2), (2, 1)), "alphas": 6, "cv": 3}
 
 
-def test_rows_are_worked_on_here_where_algorithm_1_stands_still(client):
+@pytest.mark.parametrize(
+    "model",
+    [
+        MMTFLRegressor(2, 1, 0.2, standardize=True),
+        MMTFLClassifier(1, 1, 0.05),
+        MMTFLRegressor(np.inf, 1, 2.0),  # rows are worked on here, where Algorithm 1 stands still
+        MMTFLRegressorCV(**SEARCH),
+    ],
+    ids=lambda model: type(model).__name__,
+)
+def test_estimators_take_the_engine_and_auto_means_algorithm_1(client, model):
     X, y, task = make_problem(3, sizes=SIZES, d=16).tasks.to_rows()
-    there = MMTFLRegressor(np.inf, 1, 2.0, engine=DaskEngine(client)).fit(X, y, task)
-    assert_allclose(there.coef_, MMTFLRegressor(np.inf, 1, 2.0).fit(X, y, task).coef_, rtol=1e-9, atol=1e-9)
+    y = np.where(y > 1.0, "high", "low") if isinstance(model, MMTFLClassifier) else y
+    there = clone(model).set_params(engine=DaskEngine(client)).fit(X, y, task)
+    solver = "auto" if getattr(model, "p", 2) == np.inf else "alternating"
+    here = clone(model).set_params(solver=solver).fit(X, y, task)
     assert there.coef_.any()
-
-
-def test_a_search_has_the_scores_of_this_process(client):
-    X, y, task = make_problem(3, sizes=SIZES, d=16).tasks.to_rows()
-    options = {"pk": ((2, 2), (2, 1)), "alphas": 6, "cv": 3}
-    there = MMTFLRegressorCV(**options, engine=DaskEngine(client)).fit(X, y, task)
-    here = MMTFLRegressorCV(**options, solver="alternating").fit(X, y, task)
-    for name, column in here.cv_results_.items():
+    assert_allclose(there.coef_, here.coef_, rtol=1e-9, atol=1e-9)
+    for name, column in getattr(here, "cv_results_", {}).items():
         assert_allclose(there.cv_results_[name], column, rtol=1e-9, atol=1e-9)
-    assert_allclose(there.coef_, here.coef_, rtol=1e-9, atol=1e-9)
 
 
 def test_stored_tasks_are_read_by_the_workers(client, tmp_path):

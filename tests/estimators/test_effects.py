@@ -88,14 +88,19 @@ def test_singles_are_off_by_default_and_say_the_remedy():
 
 def test_ways_in_agree(tmp_path):
     X, y, task, _ = table(n_rows=60)
+    weight = 1.0 + (np.arange(len(y)) % 3 == 0)  # as many repeated rows
+    twice = np.repeat(np.arange(len(y)), weight.astype(int))
     model = MMTFLRegressor(alpha=0.05, tol=1e-10, effects=True)
+    weighted = stored(clone(model).fit(X, y, task=task, sample_weight=weight))
+    repeated = stored(clone(model).fit(X.iloc[twice], y[twice], task=task[twice]))
+    assert_allclose(weighted[0], repeated[0], atol=1e-6)
+    assert_allclose(weighted[1], repeated[1], rtol=1e-6)
     here = stored(model.fit(X, y, task=task))
     frame = X.assign(site=task, y=y)
     frame.to_parquet(tmp_path / "rows.parquet")
     others = {
         "sparse": clone(model).fit(sparse.csr_array(X.to_numpy()), y, task=task),
         "stored": clone(model).fit(Tasks.from_parquet(tmp_path, task="site", target="y")),
-        "repeated": clone(model).fit(X, y, task=task, sample_weight=np.ones(len(y))),
         "offset": clone(model).fit(X, y + 3.0, task=task, offset=np.full(len(y), 3.0)),
         "alternating": clone(model).set_params(solver="alternating").fit(X, y, task=task),
     }
@@ -105,17 +110,6 @@ def test_ways_in_agree(tmp_path):
     path = tmp_path / "model.mmtfl"
     model.save(path)
     pd.testing.assert_frame_equal(mmtfl.load(path).effects(), model.effects())
-
-
-def test_weights_are_repeated_rows():
-    X, y, task, _ = table(n_rows=30)
-    twice = np.concatenate([np.arange(len(y)), np.arange(0, len(y), 3)])
-    weight = np.where(np.arange(len(y)) % 3 == 0, 2.0, 1.0)
-    model = MMTFLRegressor(alpha=0.05, tol=1e-10, effects=True)
-    weighted = stored(clone(model).fit(X, y, task=task, sample_weight=weight))
-    repeated = stored(clone(model).fit(X.iloc[twice], y[twice], task=task[twice]))
-    assert_allclose(weighted[0], repeated[0], atol=1e-6)
-    assert_allclose(weighted[1], repeated[1], rtol=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -195,26 +189,17 @@ def test_more_columns_than_rows_are_told_apart():
     assert frame["average"].notna().all() and frame["word"]["f0"] != "cannot be told apart"
 
 
-def test_categories_are_tested_as_one_column():
-    X, y, task, _ = table()
+@pytest.mark.parametrize("sizes", [{"n_tasks": 6}, {"n_tasks": 2, "n_rows": 30}])
+def test_categories_are_tested_as_one_column(sizes):
+    X, y, task, _ = table(**sizes)
     level = np.random.default_rng(5).integers(0, 3, size=len(y))
     X["ward"] = pd.Categorical(np.array(["a", "b", "c"])[level])
     y = y + np.array([0.0, 0.8, -0.5])[level]
-    model = MMTFLRegressorCV(categorical_features="from_dtype", **FAST).fit(
-        X.drop(columns="f4"), y, task=task
-    )
-    frame = by_feature(model.effects())
-    ward = frame[frame["column"] == "ward"]
-    assert len(ward) > 1 and ward["p_column"].nunique() <= 1
-    assert frame["p_column"]["f0"] == frame["p"]["f0"]
-
-
-def test_categories_of_two_small_tasks_are_tested_as_one_column():
-    X, y, task, _ = table(n_tasks=2, n_rows=30)
-    X["ward"] = pd.Categorical(np.array(["a", "b", "c"])[np.arange(60) % 3])
     model = MMTFLRegressorCV(categorical_features="from_dtype", **FAST).fit(X, y, task=task)
     frame = by_feature(model.effects())
-    assert frame[frame["column"] == "ward"]["p_column"].nunique() == 1
+    ward = frame[frame["column"] == "ward"]
+    assert len(ward) > 1 and ward["p_column"].nunique() == 1
+    assert frame["p_column"]["f0"] == frame["p"]["f0"]
 
 
 def test_beyond_a_thousand_features_the_largest_are_looked_at():

@@ -13,7 +13,7 @@ from mmtfl.tables.agreement import Agreement
 
 SITES = (["Cork", "Aker"], ["Bern"], ["Delft"])
 COLUMNS = ["age", "ward", "smoker", "dose", "crp", "creatinine", "albumin"]
-SEARCH = {"alphas": 15, "standardize": True, "tol": 1e-11}
+SEARCH = {"alphas": 15, "standardize": True, "scale_targets": True, "tol": 1e-11}
 
 
 @pytest.fixture(scope="module")

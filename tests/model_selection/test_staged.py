@@ -150,39 +150,26 @@ def test_members_whose_order_differs_from_fold_to_fold_stay_in_the_race():
     assert found.scores[1].mean(axis=1).max() > found.scores[0].mean(axis=1).max()
 
 
-class Pooled(Curves):
-    """Members (2, 2) and (2, 1) with no, some and much pooling, each with a level of its own."""
-
-    def __init__(self, levels, **options):
-        curves = [lambda i, level=level: level - 1e-4 * i for level in levels.values()]
-        super().__init__(30, *curves, **options)
-        self.paths = [
-            MemberPath(make_penalty(2, k, 1.0, pooling=pooling), self.alphas) for k, pooling in levels
-        ]
-
-    def entered(self):
-        paths, _ = staged_scores(self.score, self.paths, len(self.shifts), "best")
-        return [(path.member.k, path.member.pooling) for path in paths]
+ALL = [(2, 0.0), (2, 0.9), (2, 0.99), (1, 0.0), (1, 0.9), (1, 0.99)]  # k and pooling of members with p = 2
 
 
-def test_where_pooling_sets_the_convex_member_far_back_it_is_not_tried_with_others():
-    shifts = (-0.1, 0.3, 0.0, 0.2, -0.2)
-    levels = {(2, 0.0): 0.0, (2, 0.9): -1.0, (2, 0.99): 0.0, (1, 0.0): -0.1, (1, 0.9): 0.0, (1, 0.99): 0.0}
-    assert Pooled(levels, shifts=shifts).entered() == [(2, 0.0), (2, 0.9), (1, 0.0)]
-
-
-def test_where_much_pooling_alone_sets_it_back_some_is_tried():
-    shifts = (-0.1, 0.3, 0.0, 0.2, -0.2)
-    levels = {(2, 0.0): 0.0, (2, 0.9): -0.1, (2, 0.99): -1.0, (1, 0.0): -0.1, (1, 0.9): 0.0, (1, 0.99): 0.0}
-    assert Pooled(levels, shifts=shifts).entered() == [*list(levels)[:5]]
-
-
-def test_pooling_is_tried_with_all_members_where_it_helps_or_none_can_tell():
-    shifts = (-0.1, 0.3, 0.0, 0.2, -0.2)
-    levels = {(2, 0.0): 0.0, (2, 0.9): 0.1, (2, 0.99): 0.1, (1, 0.0): -0.1, (1, 0.9): 0.0, (1, 0.99): 0.0}
-    assert Pooled(levels, shifts=shifts).entered() == list(levels)
-    concave = {(1, 0.0): 0.0, (1, 0.9): -1.0, (1, 0.99): -1.0}
-    assert Pooled(concave, shifts=shifts).entered() == list(concave)
+@pytest.mark.parametrize(
+    ("levels", "entered"),
+    [
+        # far back with pooling at k = 2: it is not tried with others; far back with much of it: some is tried
+        (dict(zip(ALL, (0.0, -1.0, 0.0, -0.1, 0.0, 0.0), strict=True)), [ALL[i] for i in (0, 1, 3)]),
+        (dict(zip(ALL, (0.0, -0.1, -1.0, -0.1, 0.0, 0.0), strict=True)), ALL[:5]),
+        # it helps, or there is no convex member that could tell
+        (dict(zip(ALL, (0.0, 0.1, 0.1, -0.1, 0.0, 0.0), strict=True)), ALL),
+        (dict(zip(ALL[3:], (0.0, -1.0, -1.0), strict=True)), ALL[3:]),
+    ],
+)
+def test_where_pooling_sets_the_convex_member_far_back_it_is_not_tried_with_others(levels, entered):
+    shapes = [lambda i, level=level: level - 1e-4 * i for level in levels.values()]
+    curves = Curves(30, *shapes, shifts=(-0.1, 0.3, 0.0, 0.2, -0.2))
+    curves.paths = [MemberPath(make_penalty(2, k, 1.0, pooling=w), curves.alphas) for k, w in levels]
+    paths, _ = staged_scores(curves.score, curves.paths, 5, "best")
+    assert [(path.member.k, path.member.pooling) for path in paths] == entered
 
 
 def test_coarse_grids_have_both_ends_and_short_ones_everything():

@@ -86,24 +86,6 @@ def test_fits_to_summaries_equal_fits_to_all_rows(table, files, member, scales):
     assert there.mean_size_ == pytest.approx(here.mean_size_)
 
 
-@pytest.mark.parametrize("search", ["staged", "full"])
-def test_searches_on_summaries_equal_searches_on_all_rows_with_the_same_folds(table, files, search):
-    X, y, site, fold = table
-    options = {"alphas": 12, "search": search, "standardize": True, "scale_targets": True, "tol": 1e-11}
-    here = MMTFLRegressorCV(cv=splits(fold), **options).fit(X, y, task=site)
-    there = MMTFLRegressorCV(**options).fit(Tasks.from_summaries(files))
-    assert (there.best_p_, there.best_k_, there.best_pooling_) == (
-        here.best_p_,
-        here.best_k_,
-        here.best_pooling_,
-    )
-    assert_allclose(there.alpha_, here.alpha_, rtol=1e-8)
-    assert_allclose(there.coef_, here.coef_, rtol=1e-8, atol=1e-8)
-    assert_allclose(there.cv_results_["mean_test_score"], here.cv_results_["mean_test_score"], rtol=1e-5)
-    assert_allclose(there.heldout_scores_["r2"], here.heldout_scores_["r2"], rtol=1e-5)
-    assert_array_equal(there.heldout_scores_["n_rows"], here.heldout_scores_["n_rows"])
-
-
 def test_one_model_per_task_is_chosen_alike(table, files):
     X, y, site, fold = table
     options = {"alphas": 8, "per_task": True, "tol": 1e-10}

@@ -116,42 +116,29 @@ def test_parts_align_with_the_gradient(pair, loss):
 # -- limits --------------------------------------------------------------------------------------------------
 
 HUGE = 100.0
-MEMBERS = {("row", 2.0): (2, 2), ("row", np.inf): (np.inf, 1), "entry": (1, np.inf)}
+LASSO, L21, L1INF = (1, np.inf), (2, 2), (np.inf, 1)  # members; None stands for a column norm per task
+LIMITS = [
+    *((pair, "shared", LASSO) for pair in ("dirty", "dirty2", "low_rank_entries")),
+    *((pair, "specific", L21) for pair in ("dirty2", "robust")),
+    *((pair, "specific", L1INF) for pair in ("dirty", "robust_inf")),
+    *((pair, "shared", None) for pair in ("robust", "robust_inf", "low_rank")),
+]
 
 
 @pytest.mark.parametrize("loss", ["squared", "logistic"])
-@pytest.mark.parametrize("pair", ["dirty", "dirty2", "low_rank_entries"])
-def test_a_huge_strength_on_the_shared_part_leaves_the_lasso(pair, loss):
+@pytest.mark.parametrize(("pair", "huge", "member"), LIMITS)
+def test_a_huge_strength_on_one_part_leaves_the_model_of_the_other(pair, huge, member, loss):
     problem = make_problem(1, loss=loss)
-    shared, specific = strengths(problem, PAIRS[pair], (HUGE, 0.3))
-    found = fit(problem, shared, specific)
-    lasso = solve(problem.tasks, LOSSES[loss], make_penalty(1, np.inf, specific.alpha), tol=TOL)
-    assert not found.shared.any() and lasso.A.any()
-    assert_allclose(found.specific, lasso.A, atol=1e-6)
-    assert_allclose(found.objective, lasso.objective, rtol=1e-9)
-
-
-@pytest.mark.parametrize("loss", ["squared", "logistic"])
-@pytest.mark.parametrize("pair", ["dirty", "dirty2", "robust", "robust_inf"])
-def test_a_huge_strength_on_the_other_part_leaves_the_joint_norm(pair, loss):
-    problem = make_problem(2, loss=loss)
-    shared, specific = strengths(problem, PAIRS[pair], (0.3, HUGE))
-    found = fit(problem, shared, specific)
-    member = MEMBERS["row", shared.p]
-    joint = solve(problem.tasks, LOSSES[loss], make_penalty(*member, shared.alpha), tol=TOL)
-    assert not found.specific.any() and joint.A.any()
-    assert_allclose(found.objective, joint.objective, rtol=1e-9)
-    assert_allclose(found.shared, joint.A, atol=1e-5)
-
-
-@pytest.mark.parametrize("loss", ["squared", "logistic"])
-@pytest.mark.parametrize("pair", ["robust", "robust_inf", "low_rank"])
-def test_a_huge_strength_on_the_shared_part_leaves_one_column_norm_per_task(pair, loss):
-    problem = make_problem(3, loss=loss)
-    shared, specific = strengths(problem, PAIRS[pair], (HUGE, 0.3))
-    found = fit(problem, shared, specific)
-    assert not found.shared.any() and found.specific.any()
-    assert abs(found.objective - conic_optimum(problem, shared, specific)) <= 1e-6 * found.objective
+    norms = strengths(problem, PAIRS[pair], (HUGE, 0.3) if huge == "shared" else (0.3, HUGE))
+    found = fit(problem, *norms)
+    gone, left = (found.shared, found.specific) if huge == "shared" else (found.specific, found.shared)
+    assert not gone.any() and left.any()
+    if member is None:
+        assert abs(found.objective - conic_optimum(problem, *norms)) <= 1e-6 * found.objective
+        return
+    alone = solve(problem.tasks, LOSSES[loss], make_penalty(*member, norms[huge == "shared"].alpha), tol=TOL)
+    assert_allclose(found.objective, alone.objective, rtol=1e-9)
+    assert_allclose(left, alone.A, atol=1e-5)
 
 
 @pytest.mark.parametrize("pair", PAIRS)

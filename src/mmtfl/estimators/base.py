@@ -30,11 +30,6 @@ from mmtfl.tasks.stored import StoredTasks
 from mmtfl.tasks.summaries import SummarisedTasks
 from mmtfl.wording import abbreviate
 
-# what only some fits learn, of tables and of rows: forgotten before another fit
-_OF_ROWS = (
-    *("levels_", "effects_", "absent_", "common_intercept_", "added_tasks_", "heldout_errors_"),
-    *("penalty_weight_", "positive_", "feature_group_"),
-)
 _OF_TABLES = ("encoder_", "columns_", "agreement_", "fold_models_")
 
 
@@ -232,9 +227,6 @@ class TaskModel(CommonParameters, HasLevels, Results, BaseEstimator):
         if nw.from_native(X, eager_only=True).columns == self._feature_names():
             return X  # encoded already
         return encoder.features(X, labels, used=self._features_in_use())
-
-    def _forget_rows(self) -> None:
-        self._forget(*_OF_ROWS)
 
     def _forget(self, *names: str) -> None:
         for name in names:

@@ -128,7 +128,7 @@ class Search(Declared):
         """Resolve the parameter cv to a splitter or a list of folds."""
         if isinstance(self.cv, str):
             raise InvalidParameterError(f"cv={self.cv!r} is a string: give a number of folds, or a splitter.")
-        cv = usual_number(tasks.sizes.mean(), _n_lines(tasks)) if self.cv is None else self.cv
+        cv = usual_number(tasks.sizes.mean(), tasks.n_lines) if self.cv is None else self.cv
         return TaskKFold(int(cv), random_state=0, stratify=stratify) if isinstance(cv, Integral) else cv
 
     def _folds_of_seed(self, prepared: Prepared, seed: int) -> list[Fold]:
@@ -199,10 +199,6 @@ def search_settings(model: Any, prepared: Prepared, scoring: Any) -> Settings:
     )
 
 
-def _n_lines(tasks: Tasks | StoredTasks) -> int:
-    return tasks.n_lines if isinstance(tasks, Tasks) else tasks.n_features
-
-
 # -- the chosen model without each fold ----------------------------------------------------------------------
 
 
@@ -227,17 +223,14 @@ def heldout_errors(
     """
     tasks = prepared.original_tasks()
     tests = [observations(tasks, test) for _, test in prepared.folds]
+    rows = np.arange(tasks.n_samples) if tasks.rows is None else tasks.rows
     z = [
-        predict_rows(tasks.X[_rows_of(tasks, test)], *fit, tasks.observation_task[test])
+        predict_rows(tasks.X[rows[test]], *fit, tasks.observation_task[test])
         for test, fit in zip(tests, _fits_without_folds(model, prepared, tasks, found), strict=True)
     ]
     test = np.concatenate(tests)
     predicted = np.concatenate(z) + (0.0 if tasks.known is None else tasks.known[test])
     return sorted_errors(model._loss, tasks.y[test], predicted, tasks.observation_task[test], tasks.labels)
-
-
-def _rows_of(tasks: Tasks, test: np.ndarray) -> np.ndarray:
-    return test if tasks.rows is None else tasks.rows[test]
 
 
 def fold_models(model: TaskModel, prepared: Prepared, found: Sequence[Start] | None) -> dict[str, np.ndarray]:

@@ -64,7 +64,7 @@ def with_new_task(model: Any, X: Any, y: Any, task: Any, sample_weight: Any, off
         basis = model.curves_.basis
         tasks, model = basis.widened_tasks(tasks), join_curves(model)
     shared = Shared.of(model)
-    prior = shared.prior(model, tasks)
+    prior = _level_prior(model, tasks)
     if prior is None:
         _check_both_classes(model, tasks)
     known = model.target_scale_
@@ -89,23 +89,14 @@ class Shared:
         m.
     columns : ndarray of shape (n_features,)
         What the columns of X are divided by.
-    intercept : ndarray of shape (n_fitted,)
-        Intercepts of the tasks that were fitted together.
-    sizes : ndarray of shape (n_fitted,)
-        Their numbers of rows.
     noise : float
         Mean squared residual of these tasks, where the loss is of y - z alone.
-    unit : float
-        What targets were divided by, in the mean of these tasks.
     """
 
     penalty: RowPower
     common: np.ndarray
     columns: np.ndarray
-    intercept: np.ndarray
-    sizes: np.ndarray
     noise: float
-    unit: float
 
     @classmethod
     def of(cls, model: Any) -> Shared:
@@ -120,30 +111,30 @@ class Shared:
             _of_new_task(penalty, weights),
             model.common_ * columns / unit[fitted].mean(),
             columns,
-            (model.intercept_ / unit)[fitted],
-            model.task_sizes_[fitted],
             2.0 * (model.objective_ - penalty.value(A)) / np.count_nonzero(fitted),
-            float(unit[fitted].mean()),
         )
 
-    def prior(self, model: Any, tasks: Tasks) -> np.ndarray | None:
-        """Return mean and spread of the new task's level at the reference point; None if they are not known.
 
-        A model with shrunk levels has learned them; else the intercepts of the tasks, if they are more than
-        three, tell how they scatter.
-        """
-        if not model.fit_intercept:
-            return None
-        if "levels_" in vars(model):
-            new = np.full(tasks.n_samples, len(model.tasks_))
-            level, variance = expected_levels(model, tasks.X, new, tasks.weights)
-            return np.array([level[0], np.sqrt(variance[0])])
-        if len(self.intercept) <= _FEWEST:
-            return None
-        # the mean of the variance given what the tasks show, which few tasks hardly bound from above
-        squares = float(np.sum((self.intercept - self.intercept.mean()) ** 2))
-        spread = np.sqrt(squares / (len(self.intercept) - _FEWEST))
-        return self.unit * np.array([np.average(self.intercept, weights=self.sizes), spread])
+def _level_prior(model: Any, tasks: Tasks) -> np.ndarray | None:
+    """Return mean and spread of the new task's level at the reference point; None if they are not known.
+
+    A model with shrunk levels has learned them; else the intercepts of the tasks, if they are more than
+    three, tell how they scatter.
+    """
+    if not model.fit_intercept:
+        return None
+    if "levels_" in vars(model):
+        new = np.full(tasks.n_samples, len(model.tasks_))
+        level, variance = expected_levels(model, tasks.X, new, tasks.weights)
+        return np.array([level[0], np.sqrt(variance[0])])
+    fitted = ~np.isin(model.tasks_, _added(model))
+    n, unit = np.count_nonzero(fitted), 1.0 if model.target_scale_ is None else model.target_scale_[fitted]
+    if n <= _FEWEST:
+        return None
+    intercept = model.intercept_[fitted] / unit
+    # the mean of the variance given what the tasks show, which few tasks hardly bound from above
+    spread = np.sqrt(np.sum((intercept - intercept.mean()) ** 2) / (n - _FEWEST))
+    return np.mean(unit) * np.array([np.average(intercept, weights=model.task_sizes_[fitted]), spread])
 
 
 def _penalty_of(model: Any) -> RowPenalty:

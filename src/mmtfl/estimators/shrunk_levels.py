@@ -22,6 +22,11 @@ from mmtfl.tasks.container import Tasks
 if TYPE_CHECKING:
     import pandas as pd
 
+# what only some fits learn of rows
+_OF_ROWS = (
+    *("levels_", "effects_", "absent_", "common_intercept_", "added_tasks_", "heldout_errors_"),
+    *("penalty_weight_", "positive_", "feature_group_"),
+)
 _NUMBERS = ("common", "common_error", "spread", "noise", "prior_spread", "p_spread")
 _OF_COLUMNS = ("effects", "factor", "tested", "errors", "p")
 
@@ -52,7 +57,7 @@ class HasLevels(Declared):
 
     def _finish_fit(self: Any, prepared: Any, solution: Any, penalty: Any) -> None:
         """Learn from a solution; with a prior of the levels, find both anew first, at its slopes."""
-        self._forget_rows()
+        self._forget(*_OF_ROWS)  # of an earlier fit
         if prepared.prior is not None:
             of_tasks = prepared.task_levels()
             slopes = np.ascontiguousarray(prepared.to_original(solution.A).T)

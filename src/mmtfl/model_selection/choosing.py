@@ -57,7 +57,8 @@ def choose(
         )
     tops = [int(np.argmax(mean)) for mean in means]
     lists = list(range(len(scores))) if not repeated else sorted(repeated)
-    found = [_with_repeats(scores[m][tops[m]], m, repeated) for m in lists]
+    again = repeated or dict.fromkeys(lists, ())
+    found = [np.append(scores[m][tops[m]], again[m]) for m in lists]
     highest = [float(np.nan_to_num(part.mean(), nan=-np.inf)) for part in found]
     best = int(np.argmax(highest))
     if order is not None:
@@ -69,10 +70,6 @@ def choose(
     folds, mean = scores[m][tops[m]], means[m]
     error = deviation(folds, ddof=1) / np.sqrt(len(folds)) if len(folds) > 1 else 0.0
     return m, int(np.flatnonzero(mean >= mean[tops[m]] - error)[0])  # alphas fall: the first is strongest
-
-
-def _with_repeats(scores: np.ndarray, m: int, repeated: Mapping[int, np.ndarray] | None) -> np.ndarray:
-    return scores if not repeated else np.append(scores, repeated[m])
 
 
 def within(scores: Sequence[np.ndarray], errors: float, n_folds: int | None = None) -> list[int]:

@@ -89,24 +89,11 @@ class Progress(AbstractContextManager):
 
 
 def _rich_bar() -> Any:
+    from rich import progress
     from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
-    from rich.progress import Progress as Bar
 
-    return Bar(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("{task.fields[unit]}"),
-        TimeElapsedColumn(),
-        TextColumn("so far, left about"),
-        TimeRemainingColumn(),
-        console=Console(stderr=True),
-        transient=True,
-    )
+    return progress.Progress(
+        "{task.description}", progress.BarColumn(), progress.MofNCompleteColumn(), "{task.fields[unit]}",
+        progress.TimeElapsedColumn(), "so far, left about", progress.TimeRemainingColumn(),
+        console=Console(stderr=True), transient=True,
+    )  # fmt: skip

@@ -5,15 +5,13 @@ from __future__ import annotations
 import os
 import secrets
 import stat
+import time
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-try:
-    import fcntl
-except ImportError:  # Windows
-    fcntl = None  # type: ignore[assignment]
+_ABANDONED = 3600.0  # seconds without a byte after which a temporary file is that of a killed process
 
 
 def check_target(path: str | os.PathLike[str], *, overwrite: bool = True) -> Path:
@@ -45,23 +43,22 @@ def write_whole(
 
     The parts are written to a temporary file in the same folder, which is renamed once it is on the disk. An
     interruption leaves an existing file as it was. What a killed process left half written in the folder is
-    removed by the next one that writes there.
+    removed by one that writes there an hour later.
     """
     place = check_target(path, overwrite=overwrite)
     _remove_abandoned(place.parent)
-    beside, descriptor = _open_beside(place)
+    # a short name, because one that contains the name of the file could become too long
+    beside = place.with_name(f".mmtfl-{secrets.token_hex(8)}.part")
     try:
-        with open(descriptor, "wb") as file:
+        with open(beside, "xb") as file:
             for part in parts:
                 file.write(part)
             file.flush()
             os.fsync(file.fileno())
-            if place.exists():
-                os.chmod(beside, stat.S_IMODE(place.stat().st_mode))
-            if fcntl is None:
-                file.close()  # Windows renames no open file
-            check_target(place, overwrite=overwrite)  # another process may have written it meanwhile
-            _put_in_place(beside, place, overwrite=overwrite)
+        if place.exists():
+            os.chmod(beside, stat.S_IMODE(place.stat().st_mode))
+        check_target(place, overwrite=overwrite)  # another process may have written it meanwhile
+        _put_in_place(beside, place, overwrite=overwrite)
     finally:
         beside.unlink(missing_ok=True)
     with suppress(OSError):  # the folder too where the system can, so that the name survives a power cut
@@ -72,40 +69,12 @@ def write_whole(
             os.close(descriptor)
 
 
-def _open_beside(place: Path) -> tuple[Path, int]:
-    """Open a new temporary file in the same folder, locked for as long as it is open."""
-    while True:
-        # a short name, because one that contains the name of the file could become too long
-        beside = place.with_name(f".mmtfl-{secrets.token_hex(8)}.part")
-        descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
-        if _lock(descriptor) is not False:
-            return beside, descriptor
-        os.close(descriptor)  # somebody took it for abandoned at this very moment
-
-
-def _lock(descriptor: int) -> bool | None:
-    """Lock an open file for this process; False if another has it, None where files cannot be locked."""
-    if fcntl is None:
-        return None
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    except OSError:
-        return None
-    return True
-
-
 def _remove_abandoned(folder: Path) -> None:
-    """Remove temporary files of processes that were killed while they wrote: nobody holds their lock."""
+    """Remove temporary files of processes that were killed while they wrote."""
     for part in folder.glob(".mmtfl-*.part"):
         with suppress(OSError):
-            descriptor = os.open(part, os.O_WRONLY)
-            try:
-                if _lock(descriptor):
-                    part.unlink()
-            finally:
-                os.close(descriptor)
+            if time.time() - part.stat().st_mtime > _ABANDONED:
+                part.unlink()
 
 
 def _put_in_place(beside: Path, place: Path, *, overwrite: bool) -> None:

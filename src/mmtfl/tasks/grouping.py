@@ -27,6 +27,8 @@ class RowsElsewhere:
         """Number of features."""
         return len(self.feature_names)
 
+    n_lines = n_features
+
     @property
     def n_samples(self) -> int:
         """Number of rows, over all tasks."""

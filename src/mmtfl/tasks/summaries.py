@@ -326,22 +326,18 @@ def open_summaries(paths: Iterable[Any]) -> SummarisedTasks:
         said, expected = ((s.columns, s.curves, s.n_rows.shape[1]) for s in (one, first))
         if said != expected:
             raise ValueError(f"{name!r} has other columns or folds than {files[0]!r}: make it anew.")
-    labels = _label_array([label for one in kept for label in one.labels])
+    names = [label for one in kept for label in one.labels]
+    if {type(label) for label in names} not in ({str}, {int}):
+        raise TypeError("Task labels are numbers at one site and text at another: agree on one of them.")
+    labels = np.array(names)
     order = np.argsort(labels, kind="stable")
     parts = zip(*((one.n_rows, *one.original()) for one in kept), strict=True)
     n_rows, mean, scatter = (np.concatenate(part)[order] for part in parts)
     rows = _rows_of_folds(labels[order], n_rows, mean, scatter)
     n_features = len(first.columns) - 1 - sum(len(at) - 2 for at in first.curves.values())
-    names = first.columns[:n_features]
-    knots = {names.index(name): np.array(at, dtype=float) for name, at in first.curves.items()}
-    return SummarisedTasks(labels[order], names, n_rows, rows, first.agreement, knots)
-
-
-def _label_array(labels: Sequence[Any]) -> np.ndarray:
-    kinds = {type(label) for label in labels}
-    if kinds != {str} and kinds != {int}:
-        raise TypeError("Task labels are numbers at one site and text at another: agree on one of them.")
-    return np.array(labels)
+    features = first.columns[:n_features]
+    knots = {features.index(name): np.array(at, dtype=float) for name, at in first.curves.items()}
+    return SummarisedTasks(labels[order], features, n_rows, rows, first.agreement, knots)
 
 
 def _rows_of_folds(

@@ -57,7 +57,8 @@ def choose(
         )
     tops = [int(np.argmax(mean)) for mean in means]
     lists = list(range(len(scores))) if not repeated else sorted(repeated)
-    again = repeated or dict.fromkeys(lists, ())
+    none: Any = ()
+    again = repeated or dict.fromkeys(lists, none)
     found = [np.append(scores[m][tops[m]], again[m]) for m in lists]
     highest = [float(np.nan_to_num(part.mean(), nan=-np.inf)) for part in found]
     best = int(np.argmax(highest))

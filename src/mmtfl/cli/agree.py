@@ -18,12 +18,7 @@ def agree(
     data: options.DataFile,
     /,
     *,
-    task: Annotated[str, Parameter(group=options.TABLE)],
-    target: Annotated[str, Parameter(group=options.TABLE)],
-    features: Annotated[list[str] | None, options.SEVERAL, Parameter(group=options.TABLE)] = None,
-    drop: Annotated[list[str] | None, options.SEVERAL, Parameter(group=options.TABLE)] = None,
-    categories: Annotated[list[str] | None, options.SEVERAL, Parameter(group=options.TABLE)] = None,
-    reference: Annotated[list[str] | None, options.SEVERAL, Parameter(group=options.TABLE)] = None,
+    columns: options.ColumnOptions = options.ColumnOptions(),
     units: Annotated[list[str] | None, options.SEVERAL, Parameter(group=options.TABLE)] = None,
     curves: Annotated[list[str] | None, options.SEVERAL, Parameter(group=options.TABLE)] = None,
     text: options.TextOptions = options.TextOptions(),
@@ -49,19 +44,6 @@ def agree(
     ----------
     data
         A table of one site, with the columns that all sites have.
-    task
-        Column of task labels, such as the hospital.
-    target
-        Column of numbers to predict.
-    features
-        Columns to predict from; by default all others.
-    drop
-        Columns that are not features.
-    categories
-        Columns of levels that look like numbers.
-    reference
-        Levels that the others of their column are compared with, as COLUMN=LEVEL; by default the most
-        frequent.
     units
         Units of numbers, as COLUMN=UNIT, for the people at the sites.
     curves
@@ -76,12 +58,14 @@ def agree(
         The agreement, by custom agreed.json.
     """
     check_output(output, force=talk.force, inputs=[data])
+    if columns.task is None or len(columns.target) != 1:
+        raise BadInput("agree needs --task and one --target: see `mmtfl agree --help`.")
     file = text.open(data)
-    frame = file.frame(text=[task, *(categories or ())])
-    given: dict[str, Any] = {"task": task, "target": target, "features": features, "drop": drop or ()}
-    given |= {"categories": categories or (), "missing": file.missing, "seed": seed, "least_rows": least}
-    given |= {"curves": curves or ()}
-    given |= {"units": _pairs("--units", units), "reference": _pairs("--reference", reference)}
+    frame = file.frame(text=[columns.task, *(columns.categories or ())])
+    given: dict[str, Any] = {"task": columns.task, "target": columns.target[0], "features": columns.features}
+    given |= {"drop": columns.drop or (), "categories": columns.categories or (), "missing": file.missing}
+    given |= {"reference": columns.references(), "seed": seed, "least_rows": least, "curves": curves or ()}
+    given["units"] = options.named_values("--units", units, "not COLUMN=UNIT, such as age=years")
     with library_words():
         agreed, why = _propose(frame, given, folds)
     with library_words():
@@ -109,12 +93,3 @@ def _propose(frame: Any, given: dict[str, Any], folds: int | None) -> tuple[Any,
         except ValueError as error:
             why = str(error)
     return agreed, why
-
-
-def _pairs(option: str, words: list[str] | None) -> dict[str, str]:
-    """Words COLUMN=VALUE as a dict."""
-    found = [word.partition("=") for word in words or ()]
-    wrong = next((name for name, sign, value in found if not (sign and value)), None)
-    if wrong is not None:
-        raise BadInput(f"{option} {wrong!r} is not COLUMN=VALUE, such as age=years.")
-    return {name: value for name, _, value in found}

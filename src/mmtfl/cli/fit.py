@@ -1,6 +1,7 @@
 """`mmtfl fit`: one model at one strength; and options as arguments of an estimator, for `cv` too."""
 
 import warnings
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -179,15 +180,13 @@ def _penalty_weight(words: list[str] | None, training: Training) -> dict[str, fl
     """Weights of columns as typed, by the names of their features."""
     if words is None:
         return None
-    found: dict[str, float] = {}
-    for word in words:
-        column, _, weight = word.rpartition("=")
-        try:
-            value = float(weight)
-        except ValueError:
-            raise BadInput(f"--penalty-weight {word!r} is not COLUMN=W, such as age=0.") from None
-        found |= dict.fromkeys(_features_of(column, training, "--penalty-weight"), value)
-    return found
+    expected = "not COLUMN=W, such as age=0"
+    by_column = options.named_values("--penalty-weight", words, expected, value=float)
+    return {
+        name: weight
+        for column, weight in by_column.items()
+        for name in _features_of(column, training, "--penalty-weight")
+    }
 
 
 def _positive(words: list[str] | None, training: Training) -> Any:
@@ -234,7 +233,8 @@ def _loss(words: list[str] | None, recipe: Any) -> Any:
     """The loss as typed: one for all tasks, or one by label."""
     if words is None or (len(words) == 1 and "=" not in words[0]):
         return "squared" if words is None else words[0]
-    return _by_label("--loss", words, recipe, str, "a loss nor LABEL=LOSS, such as visits=poisson")
+    expected = "neither a loss nor LABEL=LOSS, such as visits=poisson"
+    return options.named_values("--loss", words, expected, key=_label(recipe))
 
 
 def with_numbers_for_losses(table: options.TableOptions, model: options.ModelOptions) -> options.TableOptions:
@@ -252,18 +252,10 @@ def _task_weight(words: list[str] | None, recipe: Any) -> Any:
     """Weights of tasks as typed: None, "equal", or a factor by label."""
     if words is None or words == ["equal"]:
         return None if words is None else "equal"
-    return _by_label("--task-weight", words, recipe, float, "equal nor LABEL=W, such as Bern=2")
+    expected = "neither equal nor LABEL=W, such as Bern=2"
+    return options.named_values("--task-weight", words, expected, key=_label(recipe), value=float)
 
 
-def _by_label(option: str, words: list[str], recipe: Any, kind: Any, expected: str) -> dict[Any, Any]:
-    """Parse words LABEL=VALUE into a dict."""
-    found: dict[Any, Any] = {}
-    for word in words:
-        label, sign, value = word.rpartition("=")
-        try:
-            found[int(label) if recipe.task_kind == "int" else label] = kind(value)
-        except ValueError:
-            sign = ""
-        if not sign:
-            raise BadInput(f"{option} {word!r} is neither {expected}.")
-    return found
+def _label(recipe: Any) -> Callable[[str], int | str]:
+    """What reads a task label."""
+    return int if recipe.task_kind == "int" else lambda word: word

@@ -1,8 +1,7 @@
-"""Options that several commands have in common, and what the long ones share: checks, threads and Ctrl-C."""
+"""Options that several commands have in common, and how their values are read and checked."""
 
 import os
-import shlex
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import Annotated, Any, Literal
 from cyclopts import Group, Parameter
 
 from mmtfl.cli import output as out
-from mmtfl.cli.main import BadInput, command_words
+from mmtfl.cli.main import BadInput
 
 TABLE = Group("The table", sort_key=1)
 MODEL = Group("The model", sort_key=2)
@@ -30,8 +29,8 @@ _LEAST = {"repeats": 1, "folds": 2, "seed": 0, "jobs": 1}
 
 @Parameter(name="*", group=TABLE)
 @dataclass(frozen=True)
-class TableOptions:
-    """Which columns are used, and how."""
+class ColumnOptions:
+    """Which columns are predicted, and from which."""
 
     target: Annotated[tuple[str, ...], SEVERAL] = ()
     "Column to predict. Several: each target is a task, and all share their rows."
@@ -50,6 +49,16 @@ class TableOptions:
 
     reference: Annotated[list[str] | None, SEVERAL] = None
     "The level that the others of a column are compared with, as ward=medicine; by default the most frequent."
+
+    def references(self) -> dict[str, str] | None:
+        """The levels that others are compared with, by column."""
+        return named_values("--reference", self.reference, "not COLUMN=LEVEL, such as ward=medicine") or None
+
+
+@Parameter(name="*", group=TABLE)
+@dataclass(frozen=True)
+class TableOptions(ColumnOptions):
+    """Which columns are used, and how."""
 
     weights: str | None = None
     "Column of row weights: 2 counts as a repeated row."
@@ -87,20 +96,11 @@ class TableOptions:
         return TableEncoder(
             categories=tuple(self.categories or ()),
             keep=tuple(self.features or ()),
-            reference=self._references(),
+            reference=self.references(),
             missing=tuple(missing),
             impute=self.impute,
             absent_features="allow" if self.absent_features == "allow" else "fill",
         )
-
-    def _references(self) -> dict[str, str] | None:
-        if self.reference is None:
-            return None
-        pairs = [word.partition("=") for word in self.reference]
-        wrong = next((word for word, pair in zip(self.reference, pairs, strict=True) if not pair[1]), None)
-        if wrong is not None:
-            raise BadInput(f"--reference {wrong!r} is not COLUMN=LEVEL, such as ward=medicine.")
-        return {column: level for column, _, level in pairs}
 
 
 @Parameter(name="*", group=TABLE)
@@ -243,7 +243,28 @@ DataFile = Annotated[Path, Parameter(group=TABLE)]
 DataFiles = Annotated[list[Path], Parameter(group=TABLE)]
 
 
-# -- long runs -----------------------------------------------------------------------------------------------
+# -- values --------------------------------------------------------------------------------------------------
+
+
+def named_values(
+    option: str,
+    words: Iterable[str] | None,
+    expected: str,
+    *,
+    key: Callable[[str], Any] = str,
+    value: Callable[[str], Any] = str,
+) -> dict[Any, Any]:
+    """Read words NAME=VALUE as a dict; a name may hold the sign where values are not levels."""
+    found = {}
+    for word in words or ():
+        name, _, text = word.partition("=") if key is value is str else word.rpartition("=")
+        try:
+            found[key(name)] = value(text)
+        except ValueError:
+            text = ""
+        if not (name and text):
+            raise BadInput(f"{option} {word!r} is {expected}.")
+    return found
 
 
 def use_one_thread() -> None:
@@ -267,17 +288,3 @@ def choose(option: str, given: list[str] | None, known: Iterable[str]) -> list[s
     if unknown:
         raise BadInput(f"--{option} has no {unknown[0]!r}: use {', '.join(known)}.")
     return [name for name in known if given is None or name in given]
-
-
-@contextmanager
-def resumable(other_settings: type[Exception], *, is_kept: bool = True) -> Iterator[None]:
-    """Turn what ends a run early into a message: `other_settings` than those of the folder, or Ctrl-C."""
-    try:
-        yield
-    except other_settings as error:
-        raise BadInput(str(error)) from None
-    except KeyboardInterrupt:
-        words = [word for word in command_words.get() if word != "--fresh"]
-        hint = f"Finished cells are kept; to go on: {shlex.join(['mmtfl', *words])}"
-        lost = "With -o FOLDER finished cells would be kept, and the run could go on."
-        raise KeyboardInterrupt(hint if is_kept else lost) from None

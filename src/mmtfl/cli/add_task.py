@@ -15,7 +15,7 @@ from mmtfl.cli.output import (
     print_lines,
     save_model,
 )
-from mmtfl.cli.predict import encode, encoder_of, text_columns
+from mmtfl.cli.predict import encode, known_recipe, open_table, with_targets
 from mmtfl.cli.training import library_words
 from mmtfl.wording import abbreviate
 
@@ -56,12 +56,11 @@ def add_task(
     check_output(output, force=talk.force, inputs=[model, data])
     learned = load_model(model)
     recipe = _recipe(learned)
-    encoder = encoder_of(learned._fitted())
-    file = text.open(data, encoder.missing)
-    frame, label = _rows_of_task(file.frame(text=text_columns(recipe, encoder)), recipe, task_name)
-    frame, dropped = recipe.labelled(frame)
-    X, notes = encode(encoder, frame, recipe.labels(frame))
-    talk.note(*file.notes, *([dropped] if dropped else []), *notes)
+    file, frame = open_table(learned, recipe, data, text)
+    talk.note(*file.notes)
+    frame, label = _rows_of_task(frame, recipe, task_name)
+    frame = with_targets(recipe, frame, talk)
+    X = encode(learned, frame, recipe.labels(frame), talk, all_features=True)
     with library_words():
         wider = learned.set_params(task_column=None).add_task(
             X, recipe.targets(frame), task=label, sample_weight=recipe.weights(frame), **recipe.known(frame)
@@ -76,9 +75,7 @@ def _recipe(learned: Any) -> Any:
     """How the model's table is read, if it is one to which a task can be added."""
     if not hasattr(learned, "add_task"):
         raise BadInput("Tasks can be added to models of `mmtfl fit`, and of `mmtfl cv` with --method mmtfl.")
-    recipe = getattr(learned, "recipe_", None)
-    if recipe is None:
-        raise BadInput("The model was fitted in Python, and knows no table: use its add_task there.")
+    recipe = known_recipe(learned, "use its add_task there")
     if recipe.task_column is None:
         raise BadInput("The model was fitted without a task column, so there is no task to add to it.")
     return recipe

@@ -1,12 +1,12 @@
 """`mmtfl calibrate`: a model with intervals, from a table of rows that it was not fitted to."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from mmtfl.cli.main import BadInput
 from mmtfl.cli.options import TARGET_FILE, FileOptions, TextOptions
 from mmtfl.cli.output import check_output, load_model, save_model
-from mmtfl.cli.predict import borrowing, check_known_tasks, encode, encoder_of, text_columns
+from mmtfl.cli.predict import borrowing, check_known_tasks, encode, known_recipe, open_table, with_targets
 from mmtfl.cli.training import library_words
 
 
@@ -43,42 +43,26 @@ def calibrate(
     """
     check_output(output, force=talk.force, inputs=[model, data])
     learned = load_model(model)
-    recipe = _recipe(learned)
-    fitted = learned._fitted()
-    encoder = encoder_of(fitted)
-    file = text.open(data, encoder.missing)
-    _check_new(learned, file)
-    frame, dropped = recipe.labelled(file.frame(text=text_columns(recipe, encoder)))
+    recipe, fitted = known_recipe(learned, "use its calibrate there"), learned._fitted()
+    if hasattr(fitted, "classes_"):
+        raise BadInput("Intervals are for numbers, and this model predicts classes.")
+    file, frame = open_table(learned, recipe, data, text)
+    record = getattr(learned, "provenance_", None) or {}
+    if record.get("sha256") == file.sha256:
+        raise BadInput(
+            "This is the table that the model was fitted to, on which its errors are too small: give other "
+            "rows, or tune the model by `mmtfl cv`, which keeps the errors of held-out rows."
+        )
+    frame = with_targets(recipe, frame, talk)
     labels = recipe.labels(frame)
-    X, notes = encode(encoder, frame, labels, used=fitted._features_in_use())
-    talk.note(*([dropped] if dropped else []), *notes)
+    X = encode(learned, frame, labels, talk)
     check_known_tasks(learned, labels, "Correct the labels, or leave these rows out.")
     with library_words():
         fitted.set_params(task_column=None)
         calibrated = learned.calibrate(X, recipe.targets(frame), task=labels, **recipe.known(frame))
-    record = getattr(learned, "provenance_", None) or {}
     calibrated.provenance_ = {**record, "calibrated": f"{len(frame)} rows of {data.name}"}
     save_model(calibrated, output, force=talk.force)
     talk.note(*file.notes, *borrowing(calibrated))
     about = f" ({len(frame)} rows; next: mmtfl predict {output} TABLE --interval 0.9)"
     talk.written(output, about, rows=len(frame))
     return 0
-
-
-def _recipe(learned: Any) -> Any:
-    """How the model's table is read."""
-    recipe = getattr(learned, "recipe_", None)
-    if recipe is None or not recipe.target_columns:
-        raise BadInput("The model was fitted in Python, and knows no table: use its calibrate there.")
-    if hasattr(learned._fitted(), "classes_"):
-        raise BadInput("Intervals are for numbers, and this model predicts classes.")
-    return recipe
-
-
-def _check_new(learned: Any, file: Any) -> None:
-    """Refuse the table that the model was fitted to."""
-    if (getattr(learned, "provenance_", None) or {}).get("sha256") == file.sha256:
-        raise BadInput(
-            "This is the table that the model was fitted to, on which its errors are too small: give other "
-            "rows, or tune the model by `mmtfl cv`, which keeps the errors of held-out rows."
-        )

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from cyclopts import Parameter
 
 from mmtfl.cli.main import BadInput
-from mmtfl.cli.options import OUTPUT, TABLE, TARGET_FILE, FileOptions, TextOptions
+from mmtfl.cli.options import OUTPUT, TABLE, TARGET_FILE, FileOptions, TalkOptions, TextOptions
 from mmtfl.cli.output import check_table_output, load_model, print_csv, print_json, write_table
 from mmtfl.cli.training import library_words
 from mmtfl.wording import abbreviate, count, meant, suggest
@@ -71,19 +71,15 @@ def predict(
     fitted = learned._fitted()
     _check_interval(fitted, interval)
 
-    encoder = encoder_of(fitted)
-    file = text.open(data, encoder.missing)
-    frame = file.frame(text=text_columns(recipe, encoder))
+    file, frame = open_table(learned, recipe, data, text)
     labels = recipe.labels(frame)
     if unknown_task == "error":
-        check_known_tasks(
-            learned,
-            labels,
-            f"Correct the labels, leave these rows out, or use --unknown-task {_best_for_new_tasks(fitted)}.",
-        )
+        best = "common" if hasattr(fitted, "common_intercept_") else "mean"
+        remedy = f"Correct the labels, leave these rows out, or use --unknown-task {best}."
+        check_known_tasks(learned, labels, remedy)
     talk.note(*file.notes)
-    X, notes = encode(encoder, frame, labels, used=fitted._features_in_use())
-    talk.note(*notes, *_of_new_tasks(learned, labels, unknown_task))
+    X = encode(learned, frame, labels, talk)
+    talk.note(*_of_new_tasks(learned, labels, unknown_task))
     talk.note(*([] if interval is None else borrowing(fitted)))
     # labels come by the recipe, whichever door they took in the fit
     fitted.set_params(unknown_task=unknown_task, task_column=None)
@@ -103,10 +99,6 @@ def predict(
         talk.note(f"probability is that of {(recipe.classes or fitted.classes_.tolist())[1]!r}")
     _write(file, frame, columns, output, talk)
     return 0
-
-
-def _best_for_new_tasks(fitted: Any) -> str:
-    return "common" if hasattr(fitted, "common_intercept_") else "mean"
 
 
 def _of_new_tasks(model: Any, labels: Any, unknown_task: str) -> list[str]:
@@ -236,23 +228,43 @@ def encoder_of(fitted: Any) -> Any:
     return TableEncoder.of_columns((ColumnCode(str(name)) for name in names), impute="error")
 
 
-def text_columns(recipe: Any, encoder: Any) -> list[str]:
-    """Columns that are read as text, so that 1.0 and 1 stay as they are in the file."""
+def known_recipe(model: Any, instead: str) -> Any:
+    """What the columns of a table were in the fit, for what needs targets."""
+    recipe = getattr(model, "recipe_", None)
+    if recipe is None or not recipe.target_columns:
+        raise BadInput(f"The model was fitted in Python and does not know its target: {instead}.")
+    return recipe
+
+
+def open_table(model: Any, recipe: Any, data: Path, text: TextOptions) -> tuple[Any, Any]:
+    """A table as a `TableFile`, and its values as they were read in the fit."""
+    encoder = encoder_of(model._fitted())
+    file = text.open(data, encoder.missing)
+    # read as text, so that 1.0 and 1 stay as they are in the file
     words = [code.name for code in encoder.codes_ if code.kind == "word" and not code.style]
-    return words if recipe.task_column is None else [*words, recipe.task_column]
+    return file, file.frame(text=[*words, *([recipe.task_column] if recipe.task_column else [])])
 
 
-def encode(encoder: Any, frame: Any, labels: Any, used: Any = None) -> tuple[Any, list[str]]:
-    """The features of a table, and notes about it."""
+def with_targets(recipe: Any, frame: Any, talk: TalkOptions) -> Any:
+    """The rows that have a target and all else that is needed; a note on the others."""
+    frame, dropped = recipe.labelled(frame)
+    talk.note(*([dropped] if dropped else []))
+    return frame
+
+
+def encode(model: Any, frame: Any, labels: Any, talk: TalkOptions, *, all_features: bool = False) -> Any:
+    """The features of a table, with notes about it; those that no task uses may be absent."""
+    fitted = model._fitted()
+    encoder, used = encoder_of(fitted), None if all_features else fitted._features_in_use()
     with warnings.catch_warnings(record=True) as caught, library_words():
         warnings.simplefilter("always")
         X = encoder.features(frame, labels, used=used)
-    notes = [str(one.message) for one in caught]
+    talk.note(*(str(one.message) for one in caught))
     absent = [code.name for code in encoder.codes_ if code.name not in frame.columns]
     if absent:
         them = "it" if len(absent) == 1 else "them"
-        notes.append(f"the table lacks {abbreviate(absent)}: not needed, as no task of the model uses {them}")
-    return X, notes
+        talk.note(f"the table lacks {abbreviate(absent)}: not needed, as no task of the model uses {them}")
+    return X
 
 
 def _write(file: Any, frame: Any, columns: dict[str, Any], output: Path | None, talk: FileOptions) -> None:

@@ -6,10 +6,9 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from mmtfl.cli.main import BadInput
 from mmtfl.cli.options import OUTPUT, TABLE, TARGET_FILE, FileOptions, TextOptions
 from mmtfl.cli.output import check_output, load_model, naming_the_file
-from mmtfl.cli.predict import check_known_tasks, encode, encoder_of, text_columns
+from mmtfl.cli.predict import check_known_tasks, encode, known_recipe, open_table, with_targets
 from mmtfl.cli.training import library_words, sort_by_time
 
 
@@ -57,27 +56,21 @@ def report(
     learned = load_model(model)
     parts, source, structure = None, None, {}
     if data is not None:
-        recipe = getattr(learned, "recipe_", None)
-        if recipe is None:
-            raise BadInput("The model was fitted in Python and does not know its target: give no table.")
         from mmtfl.tables.reading import release_unused
 
         asked = {"group_column": group, "time_column": time}
-        recipe = replace(recipe, **{name: column for name, column in asked.items() if column is not None})
-        encoder = encoder_of(learned._fitted())
-        file = text.open(data, encoder.missing)
-        frame = file.frame(text=text_columns(recipe, encoder))
+        asked = {name: column for name, column in asked.items() if column is not None}
+        recipe = replace(known_recipe(learned, "give no table"), **asked)
+        file, frame = open_table(learned, recipe, data, text)
         recipe.check_present(frame)
-        frame, dropped = recipe.labelled(frame)
-        talk.note(*([dropped] if dropped else []))
+        frame = with_targets(recipe, frame, talk)
         source = {"data": data.name, "sha256": file.sha256}
         frame, groups = sort_by_time(recipe, frame)
         structure = {"groups": groups, "in_time": recipe.time_column is not None}
         structure["offset"] = recipe.offset(frame)
         targets, labels = recipe.targets(frame), recipe.labels(frame)
         check_known_tasks(learned, labels, "Leave these rows out.")
-        X, notes = encode(encoder, frame, labels, used=learned._fitted()._features_in_use())
-        talk.note(*notes)
+        X = encode(learned, frame, labels, talk)
         parts = X, targets, labels
         del frame, file
         release_unused()

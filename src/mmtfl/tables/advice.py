@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from scipy.stats import rankdata
 
-from mmtfl.tables.special_columns import cells_of
+from mmtfl.tables.recipe import cells_of
 
 COPY = 0.999  # share of the variation within tasks, or AUC, above which a column is likely the target itself
 _PLACES = re.compile(

@@ -21,7 +21,7 @@ from mmtfl.persistence.files import write_whole
 from mmtfl.tables.cells import as_text, read_cells
 from mmtfl.tables.column_code import ColumnCode
 from mmtfl.tables.encoder import TableEncoder
-from mmtfl.tables.special_columns import label_kind, numbers_of, observed, read_labels
+from mmtfl.tables.recipe import label_kind, numbers_of, observed, read_labels
 from mmtfl.tasks.container import Tasks
 from mmtfl.tasks.disclosure import (
     LEAST_ROWS,

@@ -14,8 +14,16 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from mmtfl.persistence.archive import expect
 from mmtfl.tables.cells import Cells, as_levels, as_text, read_cells, read_like
-from mmtfl.tables.column_code import MISSING, OTHER, ColumnCode, notes_of_columns, notes_of_left_out
-from mmtfl.tables.identifiers import has_whole_numbers, says_id, why_left_out
+from mmtfl.tables.column_code import (
+    MISSING,
+    OTHER,
+    ColumnCode,
+    has_whole_numbers,
+    notes_of_columns,
+    notes_of_left_out,
+    says_id,
+    why_left_out,
+)
 from mmtfl.tasks.frames import check_not_lazy, frame_backend, is_frame, make_frame, open_frame
 from mmtfl.wording import abbreviate, count, suggest
 

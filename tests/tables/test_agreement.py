@@ -10,8 +10,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from mmtfl import Tasks
 from mmtfl.model_selection import TaskKFold
-from mmtfl.tables.agreement import Agreement
-from mmtfl.tables.what_leaves import describe
+from mmtfl.tables.agreement import Agreement, describe
 
 N = 120
 

@@ -90,7 +90,7 @@ def _load(path: Path) -> Any:
 
 
 def _show(summary: Any, talk: options.TalkOptions) -> int:
-    from mmtfl.tables.what_leaves import describe
+    from mmtfl.tables.agreement import describe
 
     if talk.json:
         names = ("labels", "columns", "n_rows", "agreement_hash", "content_hash")

@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 import narwhals as nw
 import numpy as np
 
-from mmtfl.persistence.archive import expect
+from mmtfl.persistence.archive import expect, plain
 from mmtfl.persistence.files import write_whole
 from mmtfl.tables.cells import as_text, read_cells
 from mmtfl.tables.column_code import ColumnCode
@@ -34,35 +35,48 @@ from mmtfl.tasks.disclosure import (
 )
 from mmtfl.tasks.grouping import own_folds
 from mmtfl.tasks.summaries import SiteSummary
-from mmtfl.wording import suggest
+from mmtfl.wording import count, suggest
 
 FORMAT = "mmtfl agreement 1"
-_OF_LEVELS = (0.5, 0.47)  # centre and scale of zeros and ones
 _QUANTILES = (0.05, 0.35, 0.65, 0.95)  # four knots cost two columns, and allow a bend in each direction
-_PLAIN = {**asdict(ColumnCode("")), "fills": [], "levels": []}  # of fields that a kind of column lacks
-EXPLAINED = {
-    "task": "The column that says which task a row belongs to, such as the hospital.",
-    "task_kind": "Whether its labels are whole numbers (int) or names (str).",
-    "target": "The column to predict, a number.",
-    "target_centre": "A round number near the middle of the target.",
-    "target_scale": "A round number near the spread of the target.",
-    "columns": "The columns that are summed up, and how each becomes numbers; no site may add any.",
-    "unit": "Of a number: the unit in which all sites write it.",
-    "levels": "Of words: the levels that have a column of zeros and ones; others are 'other', if it is one.",
-    "reference": "Of words: the level that the others are compared with.",
-    "centre": "A round number near the middle of the column; sums are over (value - centre) / scale.",
-    "scale": "A round number near the spread of the column.",
-    "knots": "Of numbers that may act by a curve: where its pieces meet; rounded, so that none is of a row.",
-    "fill": "Of numbers: stands for missing ones where a task has no other; else the task's median, which "
-    "stays at the site.",
-    "first": "Of dates: they become days since this one, in days since 1970-01-01.",
-    "indicated": "Of numbers: whether a column of zeros and ones says which are missing.",
-    "folds": "In how many parts the rows of every task are cut for cross-validation.",
-    "style": "How numbers or dates are written, where not as 1.5: a decimal comma, marks between thousands.",
-    "seed": "Decides the parts, together with the label of the task.",
-    "least_rows": "Fewest rows of a task in a part, and of a category in it; a site gives no fewer.",
-    "missing": "Codes of missing cells, besides empty ones and the usual.",
-}
+
+
+@dataclass(frozen=True)
+class AgreedColumn(ColumnCode):
+    """How all sites code a column, and what is said of it besides.
+
+    Attributes
+    ----------
+    unit : str
+        Of numbers: the unit in which all sites write them.
+    centre, scale : float
+        Sums are over (value - centre) / scale; by default those of zeros and ones.
+    knots : tuple of float
+        Of numbers that may act by a curve: where its pieces meet.
+    """
+
+    unit: str = ""
+    centre: float = 0.5
+    scale: float = 0.47
+    knots: tuple[float, ...] = ()
+
+    def as_dict(self) -> dict[str, Any]:
+        """What is said of the column: all that is not as usual."""
+        return {k: v for k, v in plain(self).items() if k in ("name", "kind") or v != _USUAL[k]}
+
+    @classmethod
+    def from_dict(cls, saved: dict[str, Any]) -> AgreedColumn:
+        """Make the column from what `as_dict` gave; it is checked, because it may come from a file."""
+        saved = {**_USUAL, **saved}
+        knots = tuple(float(expect(value, int, float)) for value in expect(saved["knots"], list))
+        if knots and not (3 <= len(knots) <= 6 and np.isfinite(knots).all() and np.diff(knots).min() > 0.0):
+            raise ValueError(f"knots {saved['knots']!r} are not three to six numbers that rise")
+        centre, scale = _pair(saved["centre"], saved["scale"])
+        code = vars(ColumnCode.from_dict(saved))
+        return cls(**code, unit=expect(saved["unit"], str), centre=centre, scale=scale, knots=knots)
+
+
+_USUAL = plain(AgreedColumn(""))
 
 
 @dataclass(frozen=True)
@@ -83,16 +97,15 @@ class Agreement:
     """
 
     task: str
+    task_kind: str
     target: str
-    columns: tuple[ColumnCode, ...]
-    task_kind: str = "str"
-    folds: int = 5
-    seed: int = 0
-    least_rows: int = LEAST_ROWS
-    missing: tuple[str, ...] = ()
-    units: dict[str, str] = field(default_factory=dict)
-    knots: dict[str, list[float]] = field(default_factory=dict)
-    scales: dict[str, tuple[float, float]] = field(default_factory=dict)
+    target_centre: float
+    target_scale: float
+    folds: int
+    seed: int
+    least_rows: int
+    missing: tuple[str, ...]
+    columns: tuple[AgreedColumn, ...]
 
     # -- proposing one ---------------------------------------------------------------------------------------
 
@@ -152,18 +165,21 @@ class Agreement:
             missing=list(missing),
             least_rows=least_rows * folds,
         ).fit(chosen.to_native())
+        no_feature = [name for name in curves if name not in encoder.columns_]
+        if no_feature:
+            raise ValueError(f"Column {no_feature[0]!r} is no feature: it has no curve.")
+        centre, scale = _round_scale(table.get_column(target), encoder)
         return cls(
             task=task,
-            target=target,
             task_kind=label_kind(table.get_column(task).to_native()),
-            columns=tuple(map(_without_rows, encoder.codes_)),
+            target=target,
+            target_centre=centre,
+            target_scale=scale,
             folds=int(folds),
             seed=int(seed),
             least_rows=int(least_rows),
             missing=tuple(as_text(code) for code in missing),
-            units=dict(units or {}),
-            knots={name: _round_knots(name, encoder, chosen) for name in curves},
-            scales=_scales(encoder, table, target),
+            columns=tuple(_agreed(code, chosen, encoder, units or {}, curves) for code in encoder.codes_),
         )
 
     # -- what it says ----------------------------------------------------------------------------------------
@@ -173,67 +189,55 @@ class Agreement:
         """Names of the features, in the order of a summary."""
         return [name for code in self.columns for name in code.features]
 
+    def features_of_columns(self) -> Iterator[tuple[AgreedColumn, slice]]:
+        """The columns, and which of the features each has."""
+        done = 0
+        for code in self.columns:
+            yield code, slice(done, done + len(code.features))
+            done += len(code.features)
+
+    @property
+    def knots(self) -> dict[str, list[float]]:
+        """Where the pieces of columns meet that may act by a curve."""
+        return {code.name: list(code.knots) for code in self.columns if code.knots}
+
     def encoder(self) -> TableEncoder:
         """The encoder of the agreed columns, without anything of a site."""
         return TableEncoder.of_columns(self.columns, missing=list(self.missing))
 
     def as_dict(self) -> dict[str, Any]:
         """Give the agreement as JSON types."""
-        return {
-            "format": FORMAT,
-            "task": self.task,
-            "task_kind": self.task_kind,
-            "target": self.target,
-            "target_centre": self.scales[self.target][0],
-            "target_scale": self.scales[self.target][1],
-            "folds": self.folds,
-            "seed": self.seed,
-            "least_rows": self.least_rows,
-            "missing": list(self.missing),
-            "columns": [self._column(code) for code in self.columns],
-        }
-
-    def _column(self, code: ColumnCode) -> dict[str, Any]:
-        """What is said of one column, by its kind."""
-        if not code.is_number:
-            own: dict[str, Any] = {"levels": list(code.levels), "reference": code.reference}
-        else:
-            own = {"unit": self.units.get(code.name, ""), "fill": code.fill, "indicated": code.indicated}
-            own |= {"first": code.first} if code.kind == "date" else {}
-            own |= {"knots": self.knots[code.name]} if code.name in self.knots else {}
-            own |= dict(zip(("centre", "scale"), self.scales[code.name], strict=True))
-        return {"name": code.name, "kind": code.kind, **({"style": code.style} if code.style else {}), **own}
+        return {"format": FORMAT, **plain(self), "columns": [code.as_dict() for code in self.columns]}
 
     @classmethod
     def from_dict(cls, saved: dict[str, Any]) -> Agreement:
         """Make the agreement from what `as_dict` gave; it is checked, because it may come from a file."""
         expect(saved["format"], FORMAT)
-        columns = [expect(one, dict) for one in expect(saved["columns"], list)]
+        centre, scale = _pair(saved["target_centre"], saved["target_scale"])
         found = cls(
             task=expect(saved["task"], str),
-            target=expect(saved["target"], str),
             task_kind=expect(saved["task_kind"], "str", "int"),
-            columns=tuple(ColumnCode.from_dict({**_PLAIN, **one}) for one in columns),
+            target=expect(saved["target"], str),
+            target_centre=centre,
+            target_scale=scale,
             folds=expect(saved["folds"], int),
             seed=expect(saved["seed"], int),
             least_rows=expect(saved["least_rows"], int),
             missing=tuple(expect(code, str) for code in expect(saved["missing"], list)),
-            units={one["name"]: expect(one.get("unit", ""), str) for one in columns if one.get("unit")},
-            knots={one["name"]: _knots(one["knots"]) for one in columns if one.get("knots")},
-            scales={
-                saved["target"]: _pair(saved["target_centre"], saved["target_scale"]),
-                **{one["name"]: _pair(one["centre"], one["scale"]) for one in columns if "scale" in one},
-            },
+            columns=tuple(
+                AgreedColumn.from_dict(expect(one, dict)) for one in expect(saved["columns"], list)
+            ),
         )
         check_least(found.least_rows)
-        if not 2 <= found.folds <= 100 or not 0 <= found.seed < 2**32 or not columns:
+        if not 2 <= found.folds <= 100 or not 0 <= found.seed < 2**32 or not found.columns:
             raise ValueError("it has too few or too many folds, a negative seed, or no columns")
         found.encoder()
         return found
 
     def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
         """Write the agreement as readable JSON, every field explained."""
-        text = json.dumps({**self.as_dict(), "explained": EXPLAINED}, indent=1, ensure_ascii=False) + "\n"
+        explained = json.loads((files("mmtfl.tables") / "agreement.json").read_text(encoding="utf-8"))
+        text = json.dumps({**self.as_dict(), "explained": explained}, indent=1, ensure_ascii=False) + "\n"
         write_whole(path, [text.encode()], overwrite=overwrite)
 
     @classmethod
@@ -315,36 +319,49 @@ class Agreement:
             check_cells(cells, who, self.least_rows)
             for name, at in self.knots.items():
                 check_knots(cells[name], at, column=name, who=who, least=self.least_rows)
-        units = {**dict.fromkeys(self.feature_names, _OF_LEVELS), **self.scales}
-        known: dict[str, Any] = {"target": self.target, "curves": self.knots, "units": units}
-        return SiteSummary.of_rows(tasks, fold, self.as_dict(), **known)
+        units = {name: (code.centre, code.scale) for code in self.columns for name in code.features}
+        units[self.target] = self.target_centre, self.target_scale
+        return SiteSummary.of_rows(
+            tasks, fold, self.as_dict(), target=self.target, curves=self.knots, units=units
+        )
 
     def _cells(self, X: np.ndarray) -> dict[str, np.ndarray]:
         """Features, and of words the reference level too, by name."""
-        cells, done = dict(zip(self.feature_names, X.T, strict=True)), 0
-        for code in self.columns:
-            own = X[:, done : done + len(code.features)]
+        cells = dict(zip(self.feature_names, X.T, strict=True))
+        for code, own in self.features_of_columns():
             if len(code.levels) > 1:
-                cells[f"{code.name}={code.reference}"] = 1.0 - own.sum(axis=1)
-            done += len(code.features)
+                cells[f"{code.name}={code.reference}"] = 1.0 - X[:, own].sum(axis=1)
         return cells
 
 
-def _scales(encoder: TableEncoder, table: Any, target: str) -> dict[str, tuple[float, float]]:
-    """Round numbers near the middle and the spread of numbers and of the target."""
-    missing = [as_text(code) for code in encoder.missing]
-    first = {code.name: _without_rows(code).first for code in encoder.codes_ if code.is_number}
-    found = {}
-    for name in [*first, target]:
-        numbers = read_cells(table.get_column(name), missing).numbers
-        if numbers is None:
-            raise ValueError(f"The target {name!r} does not hold numbers: other targets need the rows.")
-        numbers = numbers - first.get(name, 0.0)
-        spread = float(f"{np.nanstd(numbers):.2g}") or 1.0
-        # no power of ten: means of numbers with few digits would keep these digits
-        spread = 1.1 * spread if np.isclose(np.log10(spread) % 1.0, 0.0) else spread
-        found[name] = float(f"{np.nanmedian(numbers):.2g}"), spread
-    return found
+def _agreed(
+    code: ColumnCode, table: Any, encoder: TableEncoder, units: Mapping[str, str], curves: Sequence[str]
+) -> AgreedColumn:
+    """What is proposed for a column, without anything that belongs to a row."""
+    known: dict[str, Any] = {}
+    if code.name in curves:
+        known["knots"] = _round_knots(code, table, encoder)
+    if code.is_number:
+        first = code.first
+        if code.kind == "date":
+            year = np.datetime64(int(np.floor(first)), "D").astype("datetime64[Y]")
+            first = float(year.astype("datetime64[D]").astype(int))
+        centre, scale = _round_scale(table.get_column(code.name), encoder, first)
+        fill = float(f"{code.fill + code.first - first:.2g}")
+        known |= {"unit": units.get(code.name, ""), "centre": centre, "scale": scale}
+        known |= {"fill": fill, "first": first}
+    return AgreedColumn(**{**vars(code), "fills": (), "indicated": False, **known})
+
+
+def _round_scale(column: Any, encoder: TableEncoder, first: float = 0.0) -> tuple[float, float]:
+    """Round numbers near the middle and the spread of a column of numbers."""
+    numbers = read_cells(column, map(as_text, encoder.missing)).numbers
+    if numbers is None:
+        raise ValueError(f"The target {column.name!r} does not hold numbers: other targets need the rows.")
+    spread = float(f"{np.nanstd(numbers):.2g}") or 1.0
+    # no power of ten: means of numbers with few digits would keep these digits
+    spread = 1.1 * spread if np.isclose(np.log10(spread) % 1.0, 0.0) else spread
+    return float(f"{np.nanmedian(numbers - first):.2g}"), spread
 
 
 def _pair(centre: Any, scale: Any) -> tuple[float, float]:
@@ -354,33 +371,101 @@ def _pair(centre: Any, scale: Any) -> tuple[float, float]:
     return pair
 
 
-def _round_knots(name: str, encoder: TableEncoder, chosen: Any) -> list[float]:
+def _round_knots(code: ColumnCode, table: Any, encoder: TableEncoder) -> tuple[float, ...]:
     """Knots at quantiles of a column, rounded so coarsely that none is the value of a row."""
-    if name not in [code.name for code in encoder.codes_ if code.kind == "number"]:
-        raise ValueError(f"Column {name!r} does not hold numbers, or is no feature: it has no curve.")
-    numbers = read_cells(chosen.get_column(name), map(as_text, encoder.missing)).numbers
-    assert numbers is not None
+    numbers = read_cells(table.get_column(code.name), map(as_text, encoder.missing)).numbers
+    if numbers is None or code.kind != "number":
+        raise ValueError(f"Column {code.name!r} does not hold numbers: it has no curve.")
     at = np.nanquantile(numbers, _QUANTILES)
     unit = 10.0 ** np.floor(np.log10(max(float(np.ptp(at)), 1e-300) / 5.0))
-    knots = [float(f"{value:.12g}") for value in np.unique(np.round(at / unit) * unit)]
+    knots = tuple(float(f"{value:.12g}") for value in np.unique(np.round(at / unit) * unit))
     if len(knots) < 3:
-        raise ValueError(f"Column {name!r} has too few different values for a curve.")
+        raise ValueError(f"Column {code.name!r} has too few different values for a curve.")
     return knots
 
 
-def _knots(saved: Any) -> list[float]:
-    """Knots from a file: three to six numbers that rise."""
-    knots = [float(expect(value, int, float)) for value in expect(saved, list)]
-    if not 3 <= len(knots) <= 6 or not np.isfinite(knots).all() or np.diff(knots).min() <= 0.0:
-        raise ValueError(f"knots {saved!r} are not three to six numbers that rise")
-    return knots
+# -- in plain words ------------------------------------------------------------------------------------------
 
 
-def _without_rows(code: ColumnCode) -> ColumnCode:
-    """A column's code without anything that belongs to a row: medians and the first date are rounded."""
-    first = code.first
-    if code.kind == "date":
-        year = np.datetime64(int(np.floor(first)), "D").astype("datetime64[Y]")
-        first = float(year.astype("datetime64[D]").astype(int))
-    fill = float(f"{code.fill + code.first - first:.2g}")
-    return replace(code, fill=fill, fills=(), first=first, indicated=False)
+def describe(summary: SiteSummary) -> list[str]:
+    """Say in plain words what a summary tells of its site, and what it does not.
+
+    Examples
+    --------
+    >>> from mmtfl.datasets import make_hospitals
+    >>> from mmtfl.tables.agreement import Agreement
+    >>> from mmtfl.tables.agreement import describe
+    >>> table = make_hospitals(random_state=0).frame
+    >>> aker = table[table["hospital"] == "Aker"]
+    >>> agreed = Agreement.propose(aker, task="hospital", target="stay", features=["age", "ward"])
+    >>> print(describe(agreed.summarise(aker))[0])
+    This summary is about 180 rows of 1 task: Aker.
+    """
+    agreed = Agreement.from_dict(summary.agreement)
+    n_rows, (T, K), p = summary.n_rows, summary.n_rows.shape, len(summary.columns)
+    fewest, where = _smallest(summary, agreed)
+    return [
+        f"This summary is about {count(int(n_rows.sum()), 'row')} of {count(T, 'task')}: "
+        f"{', '.join(map(str, summary.labels))}.",
+        "It has no row, no name, no identifier, and no smallest or largest value.",
+        "",
+        f"The rows of each task were dealt at random to {K} parts. For each task and part the file has:",
+        f"  {T * K:>6} numbers of rows (the smallest is {n_rows.min()}),",
+        f"  {T * K * p:>6} means: one for each of the columns below,",
+        f"  {T * K * p:>6} sums of squared deviations, which are the spreads of the columns,",
+        f"  {T * K * p * (p - 1) // 2:>6} sums of products of deviations, one for each pair of columns.",
+        "",
+        f"The {p} columns:",
+        *(f"  {line}" for code in agreed.columns for line in _in_words(code)),
+        f"  {agreed.target}: the target, a number",
+        "",
+        f"Smallest cell: {where} ({count(fewest, 'row')}).",
+        f"Fewest rows allowed in a part, and in a category of it: {agreed.least_rows}. So that no column can "
+        f"be solved for from the others, a part needs {p + 2} rows.",
+        *_constant(summary),
+        "Whoever reads the file learns these means, spreads and correlations, and of categories how many "
+        "rows have them, also two at a time. Who knows all rows of a part but one can work out that one.",
+        f"Agreement: {summary.agreement_hash[:16]}, content: {summary.content_hash[:16]}.",
+    ]
+
+
+def _in_words(code: AgreedColumn) -> Iterator[str]:
+    """What a summary has of a column."""
+    if not code.is_number:
+        yield f"{code.name}: shares of {', '.join(code.levels)} (the rest: {code.reference})"
+    else:
+        yield f"{code.name}: a {code.kind}" + (f" in {code.unit}" if code.unit else "")
+    if code.knots:
+        listed = ", ".join(f"{knot:g}" for knot in code.knots)
+        yield f"{code.name}, as a curve: {count(len(code.knots) - 2, 'column')} more, with knots {listed}"
+
+
+def _smallest(summary: SiteSummary, agreed: Agreement) -> tuple[int, str]:
+    """The cell with the fewest rows that the file tells of: a part, or a category in one."""
+    cells = {"": summary.n_rows}
+    mean = summary.original()[0]
+    for code, own in agreed.features_of_columns():
+        if not code.is_number:
+            counts = np.moveaxis(np.rint(mean[..., own] * summary.n_rows[..., None]).astype(int), -1, 0)
+            counts = [*counts, summary.n_rows - counts.sum(axis=0)]
+            levels = (f"{code.name}={level} in " for level in (*code.levels, code.reference))
+            cells |= dict(zip(levels, counts, strict=True))
+    return min(
+        (int(n), f"{name}a part of task {summary.labels[t]!r}")
+        for name, counts in cells.items()
+        for (t, _), n in np.ndenumerate(counts)
+        if n > 0
+    )
+
+
+def _constant(summary: SiteSummary) -> list[str]:
+    """A sentence on columns that do not vary in a task, so that their mean is the value of every row."""
+    mean, scatter = summary.original()
+    squares = np.diagonal(scatter, axis1=2, axis2=3).sum(axis=1)
+    found = [
+        f"{summary.columns[j]} in task {summary.labels[t]!r}"
+        for t, j in np.argwhere(squares <= 1e-20 * (mean**2).sum(axis=1))
+    ]
+    if not found:
+        return []
+    return [f"The same in all rows, so that the value of every row is known: {', '.join(found)}."]

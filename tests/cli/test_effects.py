@@ -50,7 +50,7 @@ def test_the_table_has_averages_with_words_and_says_hospital(folder, capsys):
     table = text[text.index("Average effects over hospitals") :].splitlines()
     assert max(map(len, table[:9])) <= 100
     row = next(line for line in table if line.lstrip().startswith("age"))
-    assert "everywhere" in row and "<.001" in row
+    assert "everywhere" in row and "<0.001" in row
     assert "Holds in every hospital: age" in text and "Differs between hospitals: dose" in text
     assert "Not found: noise. For each of these an average effect above" in text
 

@@ -75,7 +75,7 @@ def test_the_table_has_the_numbers_of_the_model(rows):
     X, y, task = rows
     model = MMTFLRegressor(alpha=0.01, effects=True).fit(X, y, task=task)
     table, frame = EffectPage.of(model), model.effects(0.9)
-    first = table.rows(10)[0]
+    first = table.table(10)[0]
     row = frame.iloc[0]
     assert (first["name"], first["word"]) == ("x0", "everywhere")
     assert first["average"] == with_interval(row["average"], row["lower"], row["upper"])
@@ -100,7 +100,7 @@ def test_classes_and_counts_are_read_as_ratios(rows, kind, ratio):
     name = ratio.lower().replace(" ", "_")
     own = model.effects(0.9).iloc[0]
     expected = with_interval(own[name], own[f"{name}_lower"], own[f"{name}_upper"])
-    assert table.title() == ratio and table.rows(1)[0]["average"] == expected
+    assert table.title == ratio and table.table(1)[0]["average"] == expected
     assert f"{ratio.lower()} of 1.5" in table.reading("died = 1")
     page = render_report(model)
     assert f"{ratio} per unit" in page and f"{ratio.lower()} of 1.5" in page

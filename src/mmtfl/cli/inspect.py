@@ -1,7 +1,5 @@
 """`mmtfl inspect`: what matters, how much, and whether it is the same in all tasks."""
 
-import math
-from collections import Counter
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -19,8 +17,10 @@ from mmtfl.cli.output import (
     printable,
     write_table,
 )
-from mmtfl.cli.training import headlines
+from mmtfl.cli.training import headlines, library_words
 from mmtfl.wording import abbreviate, count
+
+_NO_EFFECTS = "This model has no effects: make it with mmtfl cv, which estimates them."
 
 
 def inspect(
@@ -76,25 +76,31 @@ def inspect(
     if output is not None:
         check_table_output(output, force=talk.force)
     learned = load_model(model)
+    from mmtfl.report.effect_table import EffectPage
     from mmtfl.report.summary import describe
 
-    summary, found = describe(learned), _effects(learned, feature, coverage)
+    summary, fitted = describe(learned), learned._fitted()
     place = None if task is None else _place(summary, task)
+    effects = EffectPage.of(fitted, coverage)
+    sites = None if feature is None else _effects_by_task(fitted, feature, coverage)
     if output is not None:
-        return _write(found, output, talk)
+        averages = None if effects is None else effects.rows
+        return _write(averages if sites is None else sites, output, talk)
     if talk.json:
+        found = {} if effects is None else {"effects": effects.rows}
+        found |= {} if sites is None else {"task_effects": sites}
         print_json({**summary.as_dict(), "coefficients": _coefficients(summary, place), **found})
         return 0
     print_lines(*headlines(summary), "")
     if place is not None:
         _print_coefficients(summary, place, top)
-    elif coefficients or not found:
-        _print_features(summary, top)
+    elif sites is not None and not coefficients:
+        _print_sites(summary, str(feature), sites, top)
+    elif effects is not None and not coefficients:
+        _print_effects(summary, effects, coverage, top)
         _print_tasks(summary, top)
-    elif feature is not None:
-        _print_sites(summary, feature, found["task_effects"], top)
     else:
-        _print_effects(summary, found["effects"], coverage, top)
+        _print_features(summary, top)
         _print_tasks(summary, top)
     print_lines(*_closing(summary, verbose=talk.verbose))
     return 0
@@ -103,114 +109,60 @@ def inspect(
 # -- effects -------------------------------------------------------------------------------------------------
 
 
-def _effects(learned: Any, feature: str | None, coverage: float) -> dict[str, list[dict[str, Any]]]:
-    """Rows of `effects`, and of `task_effects` with a feature; nothing where a model has none."""
-    from mmtfl.inference.effect_table import effect_rows, task_effect_rows
-    from mmtfl.objective.losses import Loss
+def _effects_by_task(fitted: Any, feature: str, coverage: float) -> list[dict[str, Any]]:
+    """Rows of `task_effects`."""
+    from mmtfl.inference.effect_table import task_effect_rows
 
-    fitted = learned._fitted()
     if "effects_" not in vars(fitted):
-        if feature is not None:
-            raise BadInput("This model has no effects: make it with mmtfl cv, which estimates them.")
-        return {}
-    found = {"effects": effect_rows(fitted, coverage)} if isinstance(fitted._loss, Loss) else {}
-    if feature is None:
-        return found
-    try:
-        return {**found, "task_effects": task_effect_rows(fitted, feature, coverage)}
-    except ValueError as error:
-        raise BadInput(str(error)) from None
+        raise BadInput(_NO_EFFECTS)
+    with library_words():
+        return task_effect_rows(fitted, feature, coverage)
 
 
-def _write(found: dict[str, list[dict[str, Any]]], output: Path, talk: FileOptions) -> int:
+def _write(rows: list[dict[str, Any]] | None, output: Path, talk: FileOptions) -> int:
     """Write the table that would be shown."""
-    if not found:
-        raise BadInput("This model has no effects to write: make it with mmtfl cv, which estimates them.")
     from pandas import DataFrame
 
-    rows = found.get("task_effects", found.get("effects", []))
+    if rows is None:
+        raise BadInput(_NO_EFFECTS)
     write_table(DataFrame(rows), output, force=talk.force)
     talk.written(output, f" ({count(len(rows), 'row')})", rows=len(rows))
     return 0
 
 
-def _print_effects(summary: Any, rows: list[dict[str, Any]], coverage: float, top: int) -> None:
-    from mmtfl.inference.words import READING
-
+def _print_effects(summary: Any, effects: Any, coverage: float, top: int) -> None:
     noun, many = summary.noun
-    ratio = next((name for name in READING if name in rows[0]), None)
-    name = "average" if ratio is None else ratio.replace("_", " ")
+    name = effects.title.lower().removesuffix(" effect")
     columns = ["feature", "word", f"{name} ({coverage:.0%})", "q", "spread", f"in a new {noun}"]
-    unit = math.exp if ratio else float
+    parts = ("word", "average", "q", "spread", "new")
     shown = [
-        [
-            printable(row["feature"], 24),
-            row["word"],
-            _with_ends(row, ratio),
-            _rate(row["q"]),
-            short(row["spread"]),
-            _ends(unit(row["new_task_lower"]), unit(row["new_task_upper"])),
-        ]
-        for row in rows[:top]
+        [printable(row["name"], 24), *(_plain(row[part]) for part in parts)] for row in effects.table(top)
     ]
-    print_table(f"Average effects over {many} ({_of(len(shown), len(rows))})", columns, shown, left=2)
-    alone = Counter(row["column"] for row in rows if row["n_tasks"] < 2 and row["column"] != row["feature"])
-    nested = {column: n for column, n in alone.items() if n > 2}
-    told = [row for row in rows[:top] if row["column"] not in nested or row["n_tasks"] > 1]
-    notes = [f"{row['feature']}: {row['note']}." for row in told if _is_telling(row)]
-    n_tasks = summary.n_tasks
-    fewer = [f"{row['feature']} in {row['n_tasks']}" for row in told if row["n_tasks"] < n_tasks]
-    notes += [f"Not all of the {n_tasks} {many} tell: {', '.join(fewer)}."] if fewer else []
-    notes += [
-        f"{column}: {n} of its levels are of one {noun} each, and compared with others of it."
-        for column, n in nested.items()
-    ]
-    print_lines(*([READING[ratio]] if ratio else []), *notes, "")
-
-
-def _is_telling(row: dict[str, Any]) -> bool:
-    return bool(row["note"]) and row["word"] in ("only in some", "cannot be told apart")
+    print_table(f"Average effects over {many} ({_of(len(shown), len(effects.rows))})", columns, shown, left=2)
+    reading = [effects.reading(None)] if effects.ratio else []
+    print_lines(*reading, *effects.notes(top, summary.n_tasks, summary.noun), "")
 
 
 def _print_sites(summary: Any, feature: str, rows: list[dict[str, Any]], top: int) -> None:
+    from mmtfl.report.sentences import with_interval
+
     shown = [
         [
             str(row["task"]),
             str(row["n_rows"]),
-            _with_ends({"average": row["effect"], "lower": row["lower"], "upper": row["upper"]}, None),
-            short(row["shrunk"]),
-            _ends(row["shrunk_lower"], row["shrunk_upper"]),
+            _plain(with_interval(row["effect"], row["lower"], row["upper"])),
+            _plain(with_interval(row["shrunk"], row["shrunk_lower"], row["shrunk_upper"])),
         ]
         for row in rows[:top]
     ]
-    columns = [summary.noun[0], "rows", "effect of its own rows", "shrunk", "interval"]
+    columns = [summary.noun[0], "rows", "effect of its own rows", "shrunk"]
     print_table(f"Effect of {feature} ({_of(len(shown), len(rows))})", columns, shown)
     print_lines("Shrunk: drawn to the average, as far as the rows of each are few.", "")
 
 
-def _with_ends(row: dict[str, Any], ratio: str | None) -> str:
-    from mmtfl.report.sentences import with_interval
-
-    names = ("average", "lower", "upper") if ratio is None else (ratio, f"{ratio}_lower", f"{ratio}_upper")
-    value, low, high = (row[name] for name in names)
-    return "-" if math.isnan(value) else with_interval(value, low, high).replace("−", "-")
-
-
-def _ends(low: float, high: float) -> str:
-    return "-" if math.isnan(low) else f"{_plain(low)} to {_plain(high)}"
-
-
-def _plain(value: float) -> str:
-    return f"{float(f'{value:.2g}'):.15g}"  # -100 rather than -1e+02
-
-
-def _rate(q: float) -> str:
-    return "-" if math.isnan(q) else "<.001" if q < 0.001 else f"{q:.3f}".removeprefix("0")
-
-
-def short(value: float) -> str:
-    """A number with three significant digits; a dash for none."""
-    return "-" if math.isnan(value) else f"{value:.3g}"
+def _plain(number: str) -> str:
+    """A number of the page as a terminal shows it."""
+    return number.replace("−", "-").replace("–", "-").replace("< ", "<")
 
 
 # -- coefficients --------------------------------------------------------------------------------------------

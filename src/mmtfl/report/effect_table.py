@@ -1,170 +1,165 @@
-"""The effects of a model as the page shows them: the table of averages, sentences, and forests."""
+"""The effects of a model as the page and `mmtfl inspect` show them: averages in words, and forests."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections import Counter
 from typing import Any
 
 import numpy as np
 
+from mmtfl.inference.effect_table import RATIOS, effect_rows, task_effect_rows
 from mmtfl.inference.words import READING
-from mmtfl.plots.figures import columns_of
+from mmtfl.objective.losses import Loss
 from mmtfl.report.sentences import MISSING, few, number, p_value, with_interval
 from mmtfl.report.summary import Noun
 
-COVERAGE = 0.9
 MOST_NUMBERS = 40_000  # effects of single tasks that a page keeps for its forests
-RATIOS = {"odds_ratio": "Odds ratio", "rate_ratio": "Rate ratio"}
 
 
-@dataclass(frozen=True, eq=False)
 class EffectPage:
-    """The frame of ``model.effects()`` as arrays, largest evidence first.
+    """The rows of ``model.effects()``, largest evidence first, and what they are called.
 
     Attributes
     ----------
-    columns : dict of ndarray
-        By name.
-    ratio : str or None
-        "odds_ratio" or "rate_ratio", where effects are read as ratios.
-    tasks : dict of str to dict of ndarray
-        ``task_effects`` of the first features.
+    rows : list of dict
+        The numbers of each feature.
+    ratio : str
+        "odds_ratio" or "rate_ratio", where effects are read as ratios; else "".
+    title : str
+        What the averages are called.
     references : dict of str to str
         The level that the levels of each column of words are compared with.
     """
 
-    columns: dict[str, np.ndarray]
-    ratio: str | None
-    tasks: dict[str, dict[str, np.ndarray]]
-    references: dict[str, str]
+    def __init__(self, model: Any, coverage: float = 0.9):
+        self._model, self._coverage = model, coverage
+        self.rows = effect_rows(model, coverage)
+        self.ratio = RATIOS.get(model._loss.name, "")
+        self.title = self.ratio.replace("_", " ").capitalize() or "Average effect"
+        codes = getattr(getattr(model, "encoder_", None), "codes_", ())
+        self.references = {code.name: code.reference for code in codes if code.kind == "word"}
 
     @classmethod
-    def of(cls, model: Any) -> EffectPage | None:
-        """The effects of a fitted model; None where it was fitted without them."""
-        if getattr(model, "effects_", None) is None:
-            return None
-        columns = columns_of(model.effects(COVERAGE))
-        ratio = next((name for name in RATIOS if name in columns), None)
-        most = max(MOST_NUMBERS // (4 * len(model.tasks_)), 1)
-        known = columns["feature"][np.isfinite(columns["average"]) | (columns["n_tasks"] > 0)][:most]
-        tasks = {name: columns_of(model.task_effects(name, COVERAGE)) for name in known.tolist()}
-        codes = getattr(getattr(model, "encoder_", None), "codes_", ())
-        references = {code.name: code.reference for code in codes if code.kind == "word"}
-        return cls(columns, ratio, tasks, references)
-
-    def __len__(self) -> int:
-        return len(self.columns["feature"])
+    def of(cls, model: Any, coverage: float = 0.9) -> EffectPage | None:
+        """The effects of a fitted model; None where it was fitted without them, or they have no average."""
+        is_known = getattr(model, "effects_", None) is not None and isinstance(model._loss, Loss)
+        return cls(model, coverage) if is_known else None
 
     # -- the table -----------------------------------------------------------------------------------------
 
-    def rows(self, most: int) -> list[dict[str, Any]]:
-        """What the table says of each feature."""
-        return [self._row(j) for j in range(min(len(self), most))]
+    def table(self, most: int) -> list[dict[str, Any]]:
+        """What the table says of the first features."""
+        return [
+            {
+                "name": row["feature"],
+                "average": self._interval(row, ""),
+                "quartiles": self._interval(row, "quartiles"),
+                "spread": number(row["spread"], 2),
+                "new": self._range(row["new_task_lower"], row["new_task_upper"]),
+                "p": p_value(row["p"]),
+                "q": p_value(row["q"]),
+                "word": row["word"],
+                "kind": row["word"].replace(" ", "-"),
+                "note": row["note"],
+            }
+            for row in self.rows[:most]
+        ]
 
-    def _row(self, j: int) -> dict[str, Any]:
-        at = {name: column[j] for name, column in self.columns.items()}
-        return {
-            "name": str(at["feature"]),
-            "average": self._interval(at["average"], at["lower"], at["upper"]),
-            "quartiles": self._interval(at["quartiles"], at["quartiles_lower"], at["quartiles_upper"]),
-            "spread": number(float(at["spread"]), 2),
-            "p": p_value(float(at["p"])),
-            "word": str(at["word"]),
-            "kind": str(at["word"]).replace(" ", "-"),
-            "note": str(at["note"]),
-        }
+    def _interval(self, row: dict[str, Any], name: str) -> str:
+        ends = (f"{name}_lower", f"{name}_upper") if name else ("lower", "upper")
+        values = [float(self.shown(row[part])) for part in (name or "average", *ends)]
+        return MISSING if np.isnan(values[0]) else with_interval(*values)
 
-    def _interval(self, value: float, low: float, high: float) -> str:
-        if np.isnan(value):
-            return MISSING
-        return with_interval(*(float(self.shown(part)) for part in (value, low, high)))
+    def _range(self, low: float, high: float) -> str:
+        ends = (number(float(self.shown(end)), 2) for end in (low, high))
+        return " to ".join(ends) if np.isfinite([low, high]).all() else MISSING
 
     def shown(self, effect: Any) -> Any:
         """An effect, or the ratio that it is."""
         return np.exp(np.clip(effect, -50.0, 50.0)) if self.ratio else effect
 
-    def title(self) -> str:
-        """What the column of averages is called."""
-        return RATIOS.get(self.ratio or "", "Average effect")
+    # -- what is said about it -------------------------------------------------------------------------------
 
     def reading(self, target: str | None) -> str:
         """One line on how to read the numbers."""
-        if self.ratio is not None:
-            return READING[self.ratio]
         what = target or "the target"
-        return f"An effect is the change of {what} for each unit of the feature, the others held."
+        usual = f"An effect is the change of {what} for each unit of the feature, the others held."
+        return READING.get(self.ratio, usual)
 
     def compared_with(self) -> str:
         """What levels are compared with; not of columns whose levels are of one task each."""
-        varies = set(self.columns["column"][self.columns["n_tasks"] > 1].tolist())
+        varies = {row["column"] for row in self.rows if row["n_tasks"] > 1}
         named = [f"{name} {level}" for name, level in self.references.items() if name in varies]
         return f"Levels are compared with: {few(named)}." if named else ""
+
+    def notes(self, most: int, n_tasks: int, noun: Noun) -> list[str]:
+        """What to know of the first features: their notes, and those that not all tasks tell of."""
+        alone = Counter(
+            row["column"] for row in self.rows if row["n_tasks"] < 2 and row["column"] != row["feature"]
+        )
+        nested = {column: n for column, n in alone.items() if n > 2}
+        told = [row for row in self.rows[:most] if row["column"] not in nested or row["n_tasks"] > 1]
+        telling = ("only in some", "cannot be told apart")
+        notes = [
+            f"{row['feature']}: {row['note']}." for row in told if row["note"] and row["word"] in telling
+        ]
+        fewer = [f"{row['feature']} in {row['n_tasks']}" for row in told if row["n_tasks"] < n_tasks]
+        notes += [f"Not all of the {n_tasks} {noun[1]} tell: {', '.join(fewer)}."] if fewer else []
+        return notes + [
+            f"{column}: {n} of its levels are of one {noun[0]} each, and compared with others of it."
+            for column, n in nested.items()
+        ]
 
     # -- what the script draws -------------------------------------------------------------------------------
 
     def embedded(self, noun: Noun) -> dict[str, Any]:
         """Numbers of the forests, on the scale of the linear predictor, and the facts of each card."""
+        most = max(MOST_NUMBERS // (4 * len(self._model.tasks_)), 1)
+        known = [row for row in self.rows if np.isfinite(row["average"]) or row["n_tasks"] > 0][:most]
+        forests = {row["feature"]: self._forest(row) for row in known}
         return {
-            "isRatio": self.ratio is not None,
-            "title": self.title(),
+            "isRatio": bool(self.ratio),
+            "title": self.title,
             "features": [
-                {
-                    "name": str(name),
-                    "facts": self._facts(j, noun),
-                    **({} if str(name) not in self.tasks else self._forest(j)),
-                }
-                for j, name in enumerate(self.columns["feature"].tolist())
-                if j < MOST_NUMBERS // 20
+                {"name": row["feature"], "facts": self._facts(row, noun), **forests.get(row["feature"], {})}
+                for row in self.rows[: MOST_NUMBERS // 20]
             ],
         }
 
-    def _forest(self, j: int) -> dict[str, Any]:
-        own = self.tasks[str(self.columns["feature"][j])]
-        known = np.isfinite(own["effect"])
-        at = {name: self.columns[name][j] for name in ("average", "lower", "upper")}
+    def _forest(self, row: dict[str, Any]) -> dict[str, Any]:
+        every = task_effect_rows(self._model, row["feature"], self._coverage)
+        own = [(t, one) for t, one in enumerate(every) if np.isfinite(one["effect"])]
+        names = ("effect", "lower", "upper", "shrunk")
         return {
-            "tasks": np.flatnonzero(known).tolist(),
-            "rows": own["n_rows"][known].tolist(),
-            **{name: _short(own[name][known]) for name in ("effect", "lower", "upper", "shrunk")},
-            "average": _short(np.array(list(at.values()))),
-            "new": _short(np.array([self.columns[f"new_task_{end}"][j] for end in ("lower", "upper")])),
+            "tasks": [t for t, _ in own],
+            "rows": [one["n_rows"] for _, one in own],
+            **{name: [_short(one[name]) for _, one in own] for name in names},
+            "average": [_short(row[name]) for name in ("average", "lower", "upper")],
+            "new": [_short(row[f"new_task_{end}"]) for end in ("lower", "upper")],
         }
 
-    def _facts(self, j: int, noun: Noun) -> list[tuple[str, str]]:
+    def _facts(self, row: dict[str, Any], noun: Noun) -> list[tuple[str, str]]:
         """Everything else that is known of a feature, as name and value."""
-        at = {name: column[j] for name, column in self.columns.items()}
-        ends = (at["spread_lower"], at["spread_upper"])
-        spread = number(float(at["spread"]), 2)
-        if np.isfinite(ends).all():
-            spread += f" ({number(float(ends[0]), 2)} to {number(float(ends[1]), 2)})"
+        spread, (one, many) = number(row["spread"], 2), (noun[0], noun[1].capitalize())
+        if np.isfinite([row["spread_lower"], row["spread_upper"]]).all():
+            spread += f" ({number(row['spread_lower'], 2)} to {number(row['spread_upper'], 2)})"
+        share = row["same_direction"]
         facts = [
-            (f"{self.title()} per unit", self._interval(at["average"], at["lower"], at["upper"])),
-            (
-                "From lower to upper quartile",
-                self._interval(at["quartiles"], at["quartiles_lower"], at["quartiles_upper"]),
-            ),
-            ("Per standard deviation", number(float(self.shown(at["per_sd"])))),
-            (f"A new {noun[0]}", self._range(at["new_task_lower"], at["new_task_upper"])),
+            (f"{self.title} per unit", self._interval(row, "")),
+            ("From lower to upper quartile", self._interval(row, "quartiles")),
+            ("Per standard deviation", number(float(self.shown(row["per_sd"])))),
+            (f"A new {one}", self._range(row["new_task_lower"], row["new_task_upper"])),
             (f"Spread between {noun[1]}" + (", log scale" if self.ratio else ""), spread),
-            (f"{noun[1].capitalize()} with the same direction", _percent(float(at["same_direction"]))),
-            (f"{noun[1].capitalize()} in which it varies", number(int(at["n_tasks"]))),
-            ("p, and q over features", f"{p_value(float(at['p']))}, {p_value(float(at['q']))}"),
+            (f"{many} with the same direction", MISSING if np.isnan(share) else f"{100.0 * share:.0f} %"),
+            (f"{many} in which it varies", number(row["n_tasks"])),
+            ("p, and q over features", f"{p_value(row['p'])}, {p_value(row['q'])}"),
         ]
-        if at["column"] in self.references:
-            facts.append(("Compared with", self.references[at["column"]]))
-        if at["column"] != at["feature"]:
-            facts.append((f"All of {at['column']}, p", p_value(float(at["p_column"]))))
-        return [*facts, *([("In a word", f"{at['word']}: {at['note']}")] if at["note"] else [])]
-
-    def _range(self, low: float, high: float) -> str:
-        if not np.isfinite([low, high]).all():
-            return MISSING
-        return f"{number(float(self.shown(low)), 2)} to {number(float(self.shown(high)), 2)}"
+        if row["column"] in self.references:
+            facts.append(("Compared with", self.references[row["column"]]))
+        if row["column"] != row["feature"]:
+            facts.append((f"All of {row['column']}, p", p_value(row["p_column"])))
+        return [*facts, *([("In a word", f"{row['word']}: {row['note']}")] if row["note"] else [])]
 
 
-def _percent(share: float) -> str:
-    return MISSING if np.isnan(share) else f"{100.0 * share:.0f} %"
-
-
-def _short(values: np.ndarray) -> list[float | None]:
-    return [None if np.isnan(value) else float(f"{value:.4g}") for value in values.tolist()]
+def _short(value: float) -> float | None:
+    return None if np.isnan(value) else float(f"{value:.4g}")

@@ -184,7 +184,7 @@ def _contents(
         "figures": sentences.figures(evaluation, noun, event) if evaluation else [],
         "answers": sentences.first_answers(inner, verdict, summary.levels, noun),
         "effects": effects,
-        "effect_rows": [] if effects is None else effects.rows(MOST_FEATURES),
+        "effect_rows": [] if effects is None else effects.table(MOST_FEATURES),
         "event": event,
         "verdict": verdict,
         "n_folds": N_FOLDS,

@@ -89,7 +89,7 @@ def curve_pictures(model: Any, effects: Any) -> list[Curve]:
     kinds = zip(model._feature_names(), shapes(model)[0], strict=True)
     curved = [name for name, kind in kinds if kind == "curve"]
     if effects is not None:
-        order = {str(name): i for i, name in enumerate(effects.columns["feature"])}
+        order = {row["feature"]: i for i, row in enumerate(effects.rows)}
         curved.sort(key=lambda name: order.get(name, len(order)))
     return [_curve(model, name) for name in curved[:MOST_CURVES]]
 

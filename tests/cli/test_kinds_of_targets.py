@@ -1,7 +1,5 @@
 """Losses on the command line: counts, outliers, and a loss for each task or target, from table to report."""
 
-import json
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -116,5 +114,5 @@ def test_what_was_typed_is_kept(records, capsys):
     assert run("fit", records / "records.csv", *words, "-o", path, "-q") == 0
     model = mmtfl.load(path)
     assert (model.loss, model.delta, model.scale_targets) == ("huber", 0.5, True)
-    assert json.dumps(model.provenance_["training"]["metric"]) == '"deviance_explained"'
+    assert set(model.provenance_["training"]) == {"n_rows", "deviance_explained"}
     capsys.readouterr()

@@ -100,10 +100,7 @@ def _rows_of_task(frame: Any, recipe: Any, task_name: str | None) -> tuple[Any, 
 def _record(learned: Any, added: str) -> dict[str, Any]:
     """What was run, with the task that was added; of its rows no score was kept."""
     record = dict(getattr(learned, "provenance_", None) or {})
-    training = dict(record.get("training") or {})
-    for name in ("scores", "auc", "base_rate"):
-        if training.get(name):
-            training[name] = [*training[name], None]
+    training = {name: [*column, None] for name, column in (record.get("training") or {}).items()}
     return {**record, "training": training, "added": [*record.get("added", []), added]}
 
 

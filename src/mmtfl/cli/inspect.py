@@ -214,18 +214,13 @@ def _task_scores(summary: Any) -> dict[str, list[float | None]]:
     """What is known of each task's scores: on held-out rows, and on the rows of the fit."""
     from mmtfl.report.sentences import PLAIN_SCORES
 
-    held_out = None if summary.search is None else summary.search.held_out
     names = {**PLAIN_SCORES, "auc": "AUC", "accuracy": "accuracy", "base_rate": "commoner class"}
-    found = {
-        name if key == "base_rate" else f"{name} held out": held_out[key]
-        for key, name in names.items()
-        if held_out is not None and key in held_out
-    }
-    training = summary.provenance.get("training") or {}
-    if len(training.get("scores") or []) == summary.n_tasks:
-        if held_out is None and training.get("base_rate"):
-            found |= {"AUC in the fit": training["auc"], "commoner class": training["base_rate"]}
-        found[f"{names[training['metric']]} in the fit"] = training["scores"]
+    held_out = {} if summary.search is None else summary.search.held_out
+    found: dict[str, list[float | None]] = {}
+    for where, table in (("held out", held_out), ("in the fit", summary.provenance.get("training") or {})):
+        for key in (key for key in names if key in table):
+            name = names[key] if key == "base_rate" else f"{names[key]} {where}"
+            found.setdefault(name, table[key])
     return found
 
 

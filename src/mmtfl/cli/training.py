@@ -6,14 +6,13 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
-from math import isnan
 from pathlib import Path
 from typing import Any
 
 from mmtfl.cli.main import NOT_CONVERGED, BadInput, command_words
 from mmtfl.cli.options import FileOptions, ScaleOptions, TableOptions, TalkOptions, TextOptions
 from mmtfl.cli.output import check_output, number, print_json, print_lines, save_model, say
-from mmtfl.wording import abbreviate, count, count_tasks, renamed
+from mmtfl.wording import abbreviate, count, count_tasks
 
 SUMMARY = ".summary"  # suffix of what sites tell of their rows
 _LARGE_FILE = 5_000_000  # bytes
@@ -290,8 +289,8 @@ def library_words() -> Iterator[None]:
         raise BadInput(text) from error
 
 
-def _training_scores(model: Any, training: Training) -> dict[str, Any]:
-    """Scores of each task on the rows of the fit: R^2, or accuracy, AUC and the commoner class alone.
+def _scores_in_the_fit(model: Any, training: Training) -> dict[str, Any]:
+    """Scores of each task on the rows of the fit, in the columns that ``heldout_scores_`` has.
 
     A task whose target does not vary has none.
     """
@@ -299,28 +298,27 @@ def _training_scores(model: Any, training: Training) -> dict[str, Any]:
 
     from mmtfl.model_selection import per_task_scores
 
-    def by_task(predicted: Any, metric: Any) -> Any:
-        scores = per_task_scores(training.y, predicted, training.task, metric)
-        return np.where(varies, list(scores.values()), np.nan)
+    known = {"task": training.task, **({} if training.offset is None else {"offset": training.offset})}
+    inner, predicted = model._fitted(), model.predict(training.X, **known)
+
+    def by_task(metric: Any, predicted: Any = predicted) -> Any:
+        return np.array(list(per_task_scores(training.y, predicted, training.task, metric).values()))
 
     with warnings.catch_warnings(action="ignore"):  # a task with one row has no score, which the table shows
-        known = {} if training.offset is None else {"offset": training.offset}
-        predicted, varies = model.predict(training.X, task=training.task, **known), True
-        varies = by_task(predicted, lambda y, _: float(len(np.unique(y)) > 1)) == 1.0
-        inner = model._fitted()
-        if not training.classify and not inner._loss.is_quadratic:
+        if training.classify:
+            found = {
+                "accuracy": by_task("accuracy"),
+                "auc": by_task("roc_auc", model.decision_function(training.X, **known)),
+                "base_rate": by_task(lambda y, _: np.unique(y, return_counts=True)[1].max() / len(y)),
+            }
+        elif inner._loss.is_quadratic:
+            found = {"r2": by_task("r2")}
+        else:
             explained = inner._explained(training.X, training.y, training.task, offset=training.offset)
-            scores = per_task_scores(*explained)
-            return {"metric": "deviance_explained", "scores": np.where(varies, list(scores.values()), np.nan)}
-        if not training.classify:
-            return {"metric": "r2", "scores": by_task(predicted, "r2")}
-        log_odds = model.decision_function(training.X, task=training.task, **known)
-        return {
-            "metric": "accuracy",
-            "scores": by_task(predicted, "accuracy"),
-            "auc": by_task(log_odds, "roc_auc"),
-            "base_rate": by_task(predicted, lambda y, _: np.unique(y, return_counts=True)[1].max() / len(y)),
-        }
+            found = {"deviance_explained": np.array(list(per_task_scores(*explained).values()))}
+        varies = by_task(lambda y, _: float(len(np.unique(y)) > 1)) == 1.0
+        found = {name: np.where(varies, column, np.nan) for name, column in found.items()}
+        return {"n_rows": by_task(lambda y, _: float(len(y))), **found}
 
 
 def _provenance(model: Any, training: Training, name: str, files: Sequence[Path]) -> dict[str, Any]:
@@ -347,9 +345,9 @@ def _provenance(model: Any, training: Training, name: str, files: Sequence[Path]
     if training.file is None:  # reading all rows once more, for a hash or a score, could take hours
         stored = training.X
         record |= {"rows": stored.n_samples, "columns": stored.n_features + 2}
-        return {**record, "fingerprint": stored.fingerprint, "training": {"metric": None, "scores": []}}
+        return {**record, "fingerprint": stored.fingerprint, "training": {}}
     record |= {"rows": len(training.X), "columns": len(training.file.columns)}
-    scores = plain(_training_scores(model, training))
+    scores = plain(_scores_in_the_fit(model, training))
     return {**record, "sha256": training.file.sha256, "training": scores}
 
 
@@ -412,8 +410,7 @@ def _how_well(summary: Any) -> list[str]:
     search = summary.search
     if search is None:
         return _in_the_fit(summary)
-    headline = heldout_headline(search, summary.noun)
-    lines = [headline]
+    lines = [heldout_headline(search, summary.noun)]
     if not search.score_name.startswith("minus "):  # a score that was asked for
         score = f"{number(search.best_score)}, mean of {search.n_folds} folds"
         lines.append(f"Held-out score ({search.score_name}): {score}")
@@ -421,23 +418,8 @@ def _how_well(summary: Any) -> list[str]:
 
 
 def _in_the_fit(summary: Any) -> list[str]:
-    """Mean scores of the tasks on the rows of the fit, where they are known."""
-    from mmtfl.report.sentences import PLAIN_SCORES, accuracy_beside_base
+    """How well the rows of the fit are predicted, where that is known."""
+    from mmtfl.report.sentences import scores_in_words
 
-    training: dict[str, Any] = summary.provenance.get("training") or {}
-    means = {}
-    for name in ("scores", "auc", "base_rate"):
-        known = [score for score in training.get(name) or [] if score is not None]
-        means[name] = sum(known) / len(known) if known else float("nan")
-    if isnan(means["scores"]):
-        return []
-    alone = len(training["scores"]) == 1
-    if training["metric"] in PLAIN_SCORES:
-        name = PLAIN_SCORES[training["metric"]]
-        found = f"{name if alone else f'mean {name} of the tasks'} {number(means['scores'])}"
-    elif training.get("base_rate") is None:  # older files
-        found = f"mean accuracy of the tasks {number(means['scores'])}"
-    else:
-        accuracy = accuracy_beside_base(means["scores"], means["base_rate"])
-        found = f"{'' if alone else 'means of the tasks: '}AUC {number(means['auc'])}, {accuracy}"
-    return [f"On the rows of the fit (optimistic): {renamed(found, summary.noun)}"]
+    scores = summary.provenance.get("training")
+    return [f"On the rows of the fit (optimistic): {scores_in_words(scores, summary.noun)}"] if scores else []

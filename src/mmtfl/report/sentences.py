@@ -2,6 +2,7 @@
 
 import math
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -320,22 +321,24 @@ def heldout_headline(search: Any, noun: Noun = ("task", "tasks")) -> str:
     share of all pairs within tasks that are ranked rightly, so that a task of two events does not count as
     much as one of a hundred.
     """
-    table = {
-        name: np.array(values) for name, values in search.held_out.items() if name not in ("task", "loss")
-    }
-    n_rows, folds = table["n_rows"], count(search.n_folds, "fold")
+    return f"Held-out {scores_in_words(search.held_out, noun)}; {count(search.n_folds, 'fold')}"
+
+
+def scores_in_words(table: Mapping[str, Any], noun: Noun) -> str:
+    """The name of the score, and what the tasks have, from columns as in ``heldout_scores_``."""
+    n_rows = np.array(table["n_rows"], dtype=float)  # NaN for a task that was added
     for key, name in PLAIN_SCORES.items():
         if key in table:
-            return f"Held-out {name}: {_over_tasks(_floats(table[key]), n_rows, noun)}; {folds}"
+            return f"{name}: {_over_tasks(_floats(table[key]), n_rows, noun)}"
     auc, accuracy, base = (_floats(table[name]) for name in ("auc", "accuracy", "base_rate"))
-    of = "" if len(n_rows) == 1 else "mean "
-    beside = accuracy_beside_base(float(np.nanmean(accuracy)), float(np.nanmean(base)))
-    return f"Held-out AUC: {_over_pairs(auc, n_rows, base, noun)}; {of}{beside}; {folds}"
+    right, commoner = float(np.nanmean(accuracy)), float(np.nanmean(base))
+    beside = f"accuracy {right:.3f} (always the commoner class: {commoner:.3f})"
+    return f"AUC: {_over_pairs(auc, n_rows, base, noun)}; {'' if len(n_rows) == 1 else 'mean '}{beside}"
 
 
-def _floats(values: np.ndarray) -> np.ndarray:
+def _floats(values: Any) -> np.ndarray:
     """Scores as numbers, NaN for None and for those of predictions that left the floats."""
-    scores = values.astype(float)
+    scores = np.array(values, dtype=float)
     return np.where(scores <= 1.0, scores, np.nan)
 
 
@@ -367,11 +370,6 @@ def _over_tasks(scores: np.ndarray, n_rows: np.ndarray, noun: Noun) -> str:
     for mask, why in ((few, f"with fewer than {FEW_ROWS} held-out rows"), (~known & ~few, "without a score")):
         value += f", {count(int(mask.sum()), *noun)} {why} apart" if mask.any() else ""
     return value + below
-
-
-def accuracy_beside_base(accuracy: float, base_rate: float) -> str:
-    """An accuracy, and that of a model that always says the commoner class of each task."""
-    return f"accuracy {accuracy:.3f} (always the commoner class: {base_rate:.3f})"
 
 
 def search_headline(summary: ModelSummary) -> str | None:

@@ -25,19 +25,14 @@ NEVER = 1e-6  # probabilities are kept this far from 0 and 1, so that one row do
 SMALL = {"numbers": 0.01, "classes": 0.002, "counts": 0.002}
 EQUAL = {"numbers": 0.05, "classes": 0.01, "counts": 0.01}
 
-BETTER, SLIGHTLY_BETTER, ABOUT_EQUAL, UNCLEAR, SAME, SLIGHTLY_WORSE, WORSE = (
-    *("better", "slightly better", "about equally well"),
-    *("cannot be told apart", "the same", "slightly worse", "worse"),
-)
-
 OF_THE_OTHER = {  # the outcome for one model, said of the other
-    WORSE: "better",
-    BETTER: "worse",
-    SLIGHTLY_WORSE: "slightly better",
-    SLIGHTLY_BETTER: "slightly worse",
-    ABOUT_EQUAL: "about as good",
-    SAME: "the same",
-    UNCLEAR: "cannot be told apart",
+    "worse": "better",
+    "better": "worse",
+    "slightly worse": "slightly better",
+    "slightly better": "slightly worse",
+    "about equally well": "about as good",
+    "the same": "the same",
+    "cannot be told apart": "cannot be told apart",
 }
 
 
@@ -266,15 +261,13 @@ class HeldOut:
         """The verdict: clear only where the test, the typical task and all rows together agree."""
         typical = float(np.median(gains))
         if p_value < LEVEL and sign * typical > 0 and sign * total > 0:
-            small = abs(typical) < SMALL[self.kind]
-            return (
-                (SLIGHTLY_BETTER if small else BETTER) if sign > 0 else (SLIGHTLY_WORSE if small else WORSE)
-            )
+            word = "better" if sign > 0 else "worse"
+            return f"slightly {word}" if abs(typical) < SMALL[self.kind] else word
         if np.abs(gains).max() < ROUNDING and p_value == 1.0:
-            return SAME
+            return "the same"
         most = math.log1p(EQUAL[self.kind])
         low, high = interval_of_median(gains) if by_tasks else (-math.inf, math.inf)
-        return ABOUT_EQUAL if -most < low and high < most else UNCLEAR
+        return "about equally well" if -most < low and high < most else "cannot be told apart"
 
 
 def _ranked_pairs(second: np.ndarray, score: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

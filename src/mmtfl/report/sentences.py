@@ -11,19 +11,7 @@ import numpy as np
 from mmtfl.inference.effect_table import effect_sentences
 from mmtfl.inference.heldout_errors import half_widths, has_counts, reliability
 from mmtfl.report.evaluation import Evaluation
-from mmtfl.report.judging import (
-    ABOUT_EQUAL,
-    BETTER,
-    FEW_ROWS,
-    LEVEL,
-    SAME,
-    SLIGHTLY_BETTER,
-    SLIGHTLY_WORSE,
-    UNCLEAR,
-    WORSE,
-    HeldOut,
-    Paired,
-)
+from mmtfl.report.judging import FEW_ROWS, LEVEL, HeldOut, Paired
 from mmtfl.report.rivals import RIVALS
 from mmtfl.report.summary import ModelSummary, Noun
 from mmtfl.wording import count, with_article
@@ -156,9 +144,10 @@ def verdict(evaluation: Evaluation, noun: Noun) -> list[str]:
         ]
     name, n = RIVALS[best].words.format(task=noun[0]), len(evaluation.rivals)
     of = f", the best of {count(n, 'rival')}" if n > 1 else ""
-    line = f"On held-out rows this model{_favoured(evaluation)} {_CLAUSES[beside.outcome]} {name}{of}"
-    lines = [line + ("." if beside.outcome == SAME else f": {_by_how_much(found.kind, beside, noun)}.")]
-    if best == "boosting" and beside.outcome == WORSE:
+    does = _CLAUSES.get(beside.outcome, f"predicts {beside.outcome} than")
+    line = f"On held-out rows this model{_favoured(evaluation)} {does} {name}{of}"
+    lines = [line + ("." if beside.outcome == "the same" else f": {_by_how_much(found.kind, beside, noun)}.")]
+    if best == "boosting" and beside.outcome == "worse":
         lines.append("Trees find here what lines do not: curves, or features that act together.")
     if found.kind == "classes":
         lines.append(_accuracy(found, noun))
@@ -166,13 +155,9 @@ def verdict(evaluation: Evaluation, noun: Noun) -> list[str]:
 
 
 _CLAUSES = {
-    WORSE: "predicts worse than",
-    BETTER: "predicts better than",
-    SLIGHTLY_WORSE: "predicts slightly worse than",
-    SLIGHTLY_BETTER: "predicts slightly better than",
-    ABOUT_EQUAL: "predicts about as well as",
-    SAME: "predicts the same as",
-    UNCLEAR: "cannot be told apart from",
+    "about equally well": "predicts about as well as",
+    "the same": "predicts the same as",
+    "cannot be told apart": "cannot be told apart from",
 }
 _ERRORS = {"numbers": "squared error", "classes": "log loss", "counts": "deviance"}
 
@@ -187,7 +172,7 @@ def _favoured(evaluation: Evaluation) -> str:
 def _by_how_much(kind: str, beside: Paired, noun: Noun) -> str:
     size = f"its {_ERRORS[kind]} is {_times(beside.change)}"
     p = f"p {p_value(beside.p_value)}" if beside.p_value < 0.001 else f"p = {p_value(beside.p_value)}"
-    if beside.outcome == UNCLEAR and beside.p_value < LEVEL:
+    if beside.outcome == "cannot be told apart" and beside.p_value < LEVEL:
         p = "the typical one and all rows together disagree"
     if beside.n_tasks == 1:
         return f"{size} ({p}, signed-rank test of {number(beside.n_units)} rows)"

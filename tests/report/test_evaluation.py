@@ -75,20 +75,18 @@ def test_a_search_on_a_large_table_keeps_its_choice(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("values", "coarse"),
+    ("search", "fewer"),
     [
-        (100, 6),
-        (4, 4),
-        (np.arange(1.0, 101.0), [1.0, 21.0, 41.0, 60.0, 80.0, 100.0]),
-        ((10, 3), (6, 3)),
-        (([1.0, 2.0], 10), ([1.0, 2.0], 6)),
+        (MMTFLRegressorCV(alphas=100), {"alphas": 20}),
+        (MMTFLRegressorCV(alphas=[3.0, 1.0]), {"alphas": [3.0, 1.0]}),
+        (TwoStrengthCV(DirtyRegressor()), {"strengths": [6, 6]}),
+        (TwoStrengthCV(DirtyRegressor(), ([2.0, 1.0], 9)), {"strengths": [[2.0, 1.0], 6]}),
     ],
 )
-def test_a_coarser_grid_has_at_most_so_many_values(values, coarse):
-    found = evaluation_module._coarse(values, 6)
-    assert [np.asarray(part).tolist() for part in np.atleast_1d(np.asarray(found, dtype=object))] == [
-        np.asarray(part).tolist() for part in np.atleast_1d(np.asarray(coarse, dtype=object))
-    ]
+def test_a_search_is_made_again_over_fewer_strengths_and_over_those_that_were_named(search, fewer):
+    again = evaluation_module._searched_again(search.set_params(n_jobs=2))
+    assert again.n_jobs is None and search.n_jobs == 2
+    assert {name: getattr(again, name) for name in fewer} == fewer
 
 
 def test_one_model_wins_where_tasks_are_one():

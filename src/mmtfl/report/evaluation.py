@@ -398,24 +398,17 @@ def again(model: Any, *, tuned: bool) -> Method:
 
 
 def _searched_again(model: Any) -> Any:
-    """The unfitted search with a coarser grid, in this process and without output."""
+    """The unfitted search over fewer strengths, in this process and without output; lists of them stay."""
     search = clone(model)
-    if isinstance(model, TwoStrengthCV):
-        quiet = {"estimator__task_column": None, "estimator__verbose": 0}
-        return search.set_params(strengths=_coarse(model.strengths, N_PAIRS), n_jobs=None, **quiet)
     alone = {"engine": None, "checkpoint": None, "n_jobs": None, "task_column": None, "verbose": 0}
-    alone["effects"] = False
-    options = {name: value for name, value in alone.items() if name in search.get_params(deep=False)}
-    return search.set_params(alphas=_coarse(model.alphas, N_STRENGTHS), **options)
-
-
-def _coarse(values: Any, most: int) -> Any:
-    """At most `most` strengths, from a number of them, a list, or a pair of either."""
-    if isinstance(values, Integral):
-        return min(int(values), most)
-    if len(values) == 2 and most == N_PAIRS and not all(isinstance(value, float) for value in values):
-        return tuple(_coarse(value, most) for value in values)
-    return np.sort(values)[np.unique(np.linspace(0, len(values) - 1, most).round().astype(int))]
+    alone |= {"effects": False, "estimator__task_column": None, "estimator__verbose": 0}
+    if isinstance(model, TwoStrengthCV):
+        pair = [model.strengths] * 2 if isinstance(model.strengths, Integral) else model.strengths
+        fewer = {"strengths": [min(int(n), N_PAIRS) if isinstance(n, Integral) else n for n in pair]}
+    else:
+        fewer = {"alphas": min(int(model.alphas), N_STRENGTHS)} if isinstance(model.alphas, Integral) else {}
+    known = search.get_params()
+    return search.set_params(**{name: v for name, v in {**alone, **fewer}.items() if name in known})
 
 
 def _with_settings_of(model: Any) -> Any:

@@ -22,21 +22,8 @@ def folder(tmp_path_factory):
     table["died"] = np.where(rng.uniform(size=480) < 1 / (1 + np.exp(-1.5 * table["age"])), "yes", "no")
     table.to_csv(place / "t.csv", index=False)
     for target, other in (("stay", "died"), ("died", "stay")):
-        options = [
-            "--task",
-            "hospital",
-            "--target",
-            target,
-            "--drop",
-            other,
-            "--alphas",
-            "12",
-            "--folds",
-            "3",
-        ]
-        assert (
-            main(["cv", str(place / "t.csv"), *options, "-o", str(place / f"{target}.mmtfl"), "--quiet"]) == 0
-        )
+        words = f"--task hospital --target {target} --drop {other} --alphas 12 --folds 3 --quiet".split()
+        assert main(["cv", str(place / "t.csv"), *words, "-o", str(place / f"{target}.mmtfl")]) == 0
     return place
 
 

@@ -35,10 +35,8 @@ def mixed():
 def test_counts_from_table_to_report(records, capsys):
     model = records / "visits.mmtfl"
     words = ["--target", "visits", "--drop", "stay", "died", "--loss", "poisson"]
-    assert (
-        run("cv", records / "records.csv", *words, "--pk", "2,1", "--alphas", 5, "--folds", 3, "-o", model)
-        == 0
-    )
+    quick = ["--pk", "2,1", "--alphas", 5, "--folds", 3]
+    assert run("cv", records / "records.csv", *words, *quick, "-o", model) == 0
     assert "Held-out deviance explained" in capsys.readouterr().out
     loaded = mmtfl.load(model)
     assert loaded.loss == "poisson" and not loaded.scale_targets
@@ -56,9 +54,8 @@ def test_a_loss_for_each_target_and_for_each_task_give_the_same(records, capsys)
     one, other = records / "columns.mmtfl", records / "rows.mmtfl"
     common = ["--alpha", 0.2, "--loss", *mixed()]
     assert run("fit", records / "records.csv", "--target", *KINDS, *common, "-o", one, "-q") == 0
-    assert (
-        run("fit", records / "rows.csv", "--task", "kind", "--target", "y", *common, "-o", other, "-q") == 0
-    )
+    words = ["--task", "kind", "--target", "y", *common, "-o", other, "-q"]
+    assert run("fit", records / "rows.csv", *words) == 0
     models = [mmtfl.load(path) for path in (one, other)]
     assert dict(models[0].loss) == dict(models[1].loss) == KINDS
     by_label = [dict(zip(model.tasks_.tolist(), model.coef_, strict=True)) for model in models]

@@ -404,7 +404,9 @@ def _searched_again(model: Any) -> Any:
     alone |= {"effects": False, "estimator__task_column": None, "estimator__verbose": 0}
     if isinstance(model, TwoStrengthCV):
         pair = [model.strengths] * 2 if isinstance(model.strengths, Integral) else model.strengths
-        fewer = {"strengths": [min(int(n), N_PAIRS) if isinstance(n, Integral) else n for n in pair]}
+        fewer: dict[str, Any] = {
+            "strengths": [min(int(n), N_PAIRS) if isinstance(n, Integral) else n for n in pair]
+        }
     else:
         fewer = {"alphas": min(int(model.alphas), N_STRENGTHS)} if isinstance(model.alphas, Integral) else {}
     known = search.get_params()

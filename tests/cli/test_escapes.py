@@ -36,7 +36,13 @@ def commands(folder):
     regress = [*columns, "--target", "y", "--drop", "class"]
     return [
         ["cv", table, *regress, "--pk", "2,1", "--folds", "3", "--alphas", "5", "-o", model, "--force"],
-        ["fit", table, *columns, *"--target class --drop y --alpha 0.1 --force -o".split(), classes],
+        [
+            "fit",
+            table,
+            *columns,
+            *["--target", "class", "--drop", "y", "--alpha", "0.1", "--force", "-o"],
+            classes,
+        ],
         ["inspect", model, "--verbose"],
         ["inspect", classes],
         ["inspect", model, "--json"],

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 import mmtfl
-from cli.test_tables import refusal, run
+from cli.typed import refusal, run
 
 
 @pytest.fixture(scope="module")

@@ -46,7 +46,7 @@ def test_from_a_table_to_an_answer(tmp_path):
 @pytest.mark.parametrize("n_jobs", [1, 2])
 def test_ctrl_c_in_the_middle_of_a_search(tmp_path, n_jobs):
     assert main(["datasets", "d1", "-o", str(tmp_path / "d1.csv")]) == 0
-    tokens = "cv d1.csv --task task --target y -o m.mmtfl --folds 60".split()
+    tokens = ["cv", "d1.csv", "--task", "task", "--target", "y", "-o", "m.mmtfl", "--folds", "60"]
     with subprocess.Popen(
         [*COMMAND, *tokens, "--n-jobs", str(n_jobs)],
         cwd=tmp_path,

@@ -10,7 +10,6 @@ import inspect
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from difflib import get_close_matches
 from typing import Any
 
 import narwhals as nw
@@ -18,7 +17,7 @@ import numpy as np
 from sklearn import metrics as skm
 
 from mmtfl.tasks.checks import check_length, check_task_labels, n_classes
-from mmtfl.wording import abbreviate
+from mmtfl.wording import abbreviate, suggest
 
 FEW_ROWS = 5  # tasks with fewer held-out rows have scores that say little: they stay out of headlines
 ALIASES = {"auc": "roc_auc"}
@@ -217,13 +216,8 @@ def pooled_score(y_true: Any, y_pred: Any, metric: Any = "r2", sample_weight: An
 def _named_scorer(name: str) -> Any:
     known = skm.get_scorer_names()
     if name not in known:
-        near = get_close_matches(name.lower(), [*known, *ALIASES], n=3)
-        hint = (
-            f"did you mean {' or '.join(map(repr, near))}?"
-            if near
-            else "the usual ones are r2, neg_mean_absolute_error, auc, accuracy, average_precision and f1."
-        )
-        raise ValueError(f"metric={name!r} is not a name of scikit-learn's scorers: {hint}")
+        hint = suggest(name.lower(), [*known, *ALIASES], "names")
+        raise ValueError(f"metric={name!r} is not a name of scikit-learn's scorers{hint}")
     return skm.get_scorer(name)
 
 

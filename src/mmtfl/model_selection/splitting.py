@@ -369,17 +369,16 @@ def _part_sizes(
     """Rows of one cell to train and to test on; both parts get one as soon as there are two."""
     if n_rows == 1:
         return 1, 0
-    if test_size is None:
-        n_train = _count(train_size, n_rows)
+    n_train, n_test = (
+        None
+        if size is None
+        else min(max(size if isinstance(size, int) else round(size * n_rows), 1), n_rows - 1)
+        for size in (train_size, test_size)
+    )
+    if n_test is None:
+        assert n_train is not None
         return n_train, n_rows - n_train
-    n_test = _count(test_size, n_rows)
-    left = n_rows - n_test
-    return left if train_size is None else min(_count(train_size, n_rows), left), n_test
-
-
-def _count(size: Any, n_rows: int) -> int:
-    wanted = size if isinstance(size, int) else round(size * n_rows)
-    return min(max(wanted, 1), n_rows - 1)
+    return n_rows - n_test if n_train is None else min(n_train, n_rows - n_test), n_test
 
 
 # -- splits in time ------------------------------------------------------------------------------------------

@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -297,8 +296,8 @@ def open_parquet(
     files = _files(Path(path))
     columns: list[str] = []
     contents: list[Contents] = []
-    digest = blake2b(digest_size=16)
-    for file, label in zip(files, _folder_labels(files, task), strict=True):
+    labels = _folder_labels(files, task)
+    for file, label in zip(files, labels, strict=True):
         with parquet.ParquetFile(file) as opened:
             names = list(opened.schema_arrow.names)
             special = [target, *([task] if label is None else []), *([] if weight is None else [weight])]
@@ -309,11 +308,9 @@ def open_parquet(
                 raise ValueError(
                     f"{file.name} and {files[0].name} differ in column {odd[0]!r}: align the files."
                 )
-            digest.update(repr((label, names, file.stat().st_size, opened.metadata.num_rows)).encode())
-            digest.update(_footer(file))
             contents += _row_groups(opened, file, label, task, weight)
-    digest.update(repr((task, target, weight, columns)).encode())
-    known = {"fingerprint": digest.hexdigest(), "memory_limit": limit}
+    name = fingerprint([_state(file) for file in files], labels, task, target, weight, columns)
+    known = {"fingerprint": name, "memory_limit": limit}
     return _make_stored(contents, columns, task, target=target, weight=weight, **known)
 
 
@@ -359,17 +356,12 @@ def _folder_labels(files: list[Path], task: str) -> list[Any]:
 
 
 def _state(file: Path) -> str:
-    """What tells a changed file: its size, layout and statistics; a copy elsewhere has the same."""
-    return blake2b(_footer(file) + str(file.stat().st_size).encode(), digest_size=8).hexdigest()
-
-
-def _footer(file: Path) -> bytes:
-    """The end of a parquet file: its layout and the statistics of its columns."""
+    """Hash of the size, the layout and the statistics of a parquet file, which are at its end."""
     with file.open("rb") as opened:
         opened.seek(-8, 2)
         length = int.from_bytes(opened.read(4), "little")
         opened.seek(-8 - min(length, file.stat().st_size - 8), 2)
-        return opened.read(length)
+        return fingerprint(opened.read(length), file.stat().st_size)
 
 
 # -- Dask frames -----------------------------------------------------------------------------------------

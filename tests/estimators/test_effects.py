@@ -8,7 +8,6 @@ from scipy import sparse
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
-import mmtfl
 from mmtfl import (
     DirtyRegressor,
     MMTFLClassifierCV,
@@ -107,9 +106,6 @@ def test_ways_in_agree(tmp_path):
     for name, other in others.items():
         assert_allclose(stored(other)[0], here[0], atol=1e-5, err_msg=name)
         assert_allclose(stored(other)[1], here[1], rtol=1e-4, err_msg=name)
-    path = tmp_path / "model.mmtfl"
-    model.save(path)
-    pd.testing.assert_frame_equal(mmtfl.load(path).effects(), model.effects())
 
 
 @pytest.mark.parametrize(

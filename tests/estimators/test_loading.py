@@ -37,6 +37,10 @@ REGRESSION, CLASSIFICATION = numbers(), numbers(classification=True)
 
 REGRESSORS = {
     "family": mmtfl.MMTFLRegressor(alpha=0.1, standardize=True, scale_targets=True),
+    "a loss per task": mmtfl.MMTFLRegressor(
+        alpha=0.1, loss={"berlin": "squared", "kairo": "huber", "łódź": "squared"}, effects=True
+    ),
+    "curves": mmtfl.MMTFLRegressor(alpha=1e-3, pooling=0.9, curves=True, levels="shrunk", effects=True),
     "log edge": mmtfl.MMTFLRegressor(k="log", alpha=0.1),
     "row maxima": mmtfl.MMTFLRegressor(p=np.inf, k=1, alpha=np.float32(0.1)),
     "single task": mmtfl.MMTFLRegressor(p=1, k=np.inf, alpha=0.1),

@@ -58,6 +58,8 @@ def folds_of_the_table(stored, table, monkeypatch):
         *({"loss": loss} for loss in ("poisson", "huber", {"a": "poisson", "b": "squared", "c": "huber"})),
         {"task_weight": "equal", "standardize": True},
         {"task_weight": {"c": 4.0}, "scale_targets": True},
+        {"levels": "shrunk"},
+        {"pooling": 0.9, "standardize": True},
     ],
     ids=str,
 )
@@ -74,10 +76,16 @@ def test_what_is_learned_of_files_is_what_is_learned_of_rows(options, tmp_path):
         for rows in ((stored,), (X, y, task))
     )
     assert here.coef_.any() and not here.usable_[2, 3]
-    for name in ("coef_", "feature_spread_", *(["target_scale_"] if here.target_scale_ is not None else [])):
-        np.testing.assert_allclose(getattr(there, name), getattr(here, name), atol=1e-7, err_msg=name)
+    names = ["coef_", "intercept_", "feature_spread_", "mean_size_"]
+    names += ["target_scale_"] * ("scale_targets" in options) + ["level_spread_"] * ("levels" in options)
+    names += ["common_", "common_intercept_"] * ("pooling" in options)
+    for name in names:
+        np.testing.assert_allclose(
+            getattr(there, name), getattr(here, name), rtol=1e-6, atol=1e-7, err_msg=name
+        )
     np.testing.assert_array_equal(there.usable_, here.usable_)
-    search = MMTFLRegressorCV(pk=(2, 2), alphas=4, cv=3, **options).fit(stored)
+    searched = {name: value for name, value in options.items() if name != "pooling"}
+    search = MMTFLRegressorCV(pk=(2, 2), alphas=4, cv=3, **searched).fit(stored)
     scores = list(search.heldout_scores_.values())[-1]
     assert np.isfinite(scores).tolist() == [True, "scale_targets" not in options, True]
     with pytest.raises(ValueError, match="Stored tasks bring their targets, labels and weights"):

@@ -93,6 +93,7 @@ def test_the_other_tasks_keep_their_bits_and_the_model_is_not_changed(tmp_path):
     # the second is not changed by the first
     alone = model.add_task(X[20:30], y[20:30], task="newer")
     assert_allclose(alone.coef_[-1], twice.coef_[-1], atol=1e-10)
+    assert "added_tasks_" in vars(twice) and "added_tasks_" not in vars(twice.fit(X, y, task=task))
 
 
 def test_a_new_task_of_one_class_has_odds_between_its_own_and_those_of_the_others():

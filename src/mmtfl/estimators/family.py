@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from mmtfl.engines.threads import one_blas_thread
 from mmtfl.estimators.base import TaskModel
-from mmtfl.estimators.inputs import has_feature_constraints
+from mmtfl.estimators.inputs import feature_constraints
 from mmtfl.estimators.new_task import with_new_task
 from mmtfl.estimators.parameters import POSITIVE, FamilyParameters, parameter
 from mmtfl.estimators.prepared import POLISH, Prepared, StoredPrepared
@@ -235,7 +235,11 @@ class FamilyMember(FamilyParameters, ProductForm):
 
     def _prepare_stored(self, stored: StoredTasks) -> Prepared:
         """Leave stored tasks in their files for Algorithm 1, which works on some of them at a time."""
-        by_rows = np.isinf(self.p) or (self.p == 1.0 and self.pooling > 0.5) or has_feature_constraints(self)
+        by_rows = (
+            np.isinf(self.p)
+            or (self.p == 1.0 and self.pooling > 0.5)
+            or feature_constraints(self) is not None
+        )
         if self.solver == "block" or by_rows or self._wants_curves():
             return super()._prepare_stored(stored)
         encoded = self._encode_stored(stored, stays=True)

@@ -167,28 +167,26 @@ def score_weights(sample_weight: Any, y: np.ndarray) -> np.ndarray | None:
 # -- what is known of the features -------------------------------------------------------------------------
 
 
-def has_feature_constraints(model: Any) -> bool:
-    """Whether the parameters of a model say anything of its features."""
-    given = (getattr(model, "penalty_weight", None), _groups(model))
-    positive = getattr(model, "positive", False)
-    return any(value is not None for value in given) or np.ndim(positive) > 0 or bool(positive)
+def feature_constraints(model: Any) -> tuple[Any, Any, Any] | None:
+    """Weights, signs and groups of features as the parameters of a model say them; None if they say nothing.
 
-
-def _groups(model: Any) -> Any:
-    """The groups of features: those given, or the levels of each column that the model has encoded."""
-    given = getattr(model, "feature_groups", None)
-    encoder = vars(model).get("encoder_")
-    if given is not None or encoder is None or not hasattr(model, "feature_groups"):
-        return given
-    return None if getattr(model, "engine", None) is not None else encoder.groups_ or None
+    Without groups the levels of each column that the model has encoded are one.
+    """
+    weight, groups = getattr(model, "penalty_weight", None), getattr(model, "feature_groups", None)
+    positive: Any = getattr(model, "positive", False)
+    if groups is None and hasattr(model, "feature_groups") and getattr(model, "engine", None) is None:
+        groups = getattr(vars(model).get("encoder_"), "groups_", None) or None
+    if weight is None and groups is None and np.ndim(positive) == 0 and not positive:
+        return None
+    return weight, positive, groups
 
 
 def read_known(model: Any, names: Names | None, n_features: int, labels: np.ndarray) -> KnownFeatures | None:
     """What the parameters of a model say of these features and tasks; None if they say nothing."""
-    weight, positive = (getattr(model, name, None) for name in ("penalty_weight", "positive"))
-    groups = _groups(model)
-    if not has_feature_constraints(model):
+    given = feature_constraints(model)
+    if given is None:
         return None
+    weight, positive, groups = given
     names = [f"x{j}" for j in range(n_features)] if names is None else [str(name) for name in names]
     known = KnownFeatures(
         np.repeat(read_penalty_weight(weight, names)[:, None], len(labels), axis=1),

@@ -100,6 +100,11 @@ class TestNumbers:
         expected = search.level_effects_["x2"]
         slope = search._common_slopes()[2]
         assert_allclose(z[3:] - z[:3], expected + slope, rtol=1e-6)
+        # a row of weight 3 of a new task is three rows, to its level too
+        y, often = np.arange(6.0), np.array([0, 0, 0, 1, 2, 3, 4, 5])
+        weighted = search.add_task(X, y, task=900, sample_weight=[3, 1, 1, 1, 1, 1])
+        repeated = search.add_task(X[often], y[often], task=900)
+        assert_allclose(weighted.intercept_[-1], repeated.intercept_[-1], rtol=1e-6)
 
     def test_intervals_for_tasks_never_seen_cover(self):
         hits = []

@@ -19,6 +19,7 @@ from mmtfl.inference.learn_effects import learn_effects
 from mmtfl.model_selection.metrics import mean_task_score
 from mmtfl.objective.losses import Loss
 from mmtfl.objective.losses.by_rows import TaskLoss, check_targets, with_known_in_targets
+from mmtfl.solvers.distributed.placed import check_room
 from mmtfl.tables.agreement import Agreement
 from mmtfl.tables.encoder import TableEncoder
 from mmtfl.tasks.checks import check_design, check_task_labels
@@ -145,7 +146,11 @@ class TaskModel(CommonParameters, HasLevels, Results, BaseEstimator):
             inputs.check_nothing_else(y, task, sample_weight, offset, self.task_column)
             if isinstance(X, SummarisedTasks):
                 inputs.check_moments_suffice(self, X)
-            self._know_columns_of(X)
+            self._forget(*_OF_TABLES)
+            self.n_features_in_ = X.n_features
+            self.feature_names_in_ = np.array(X.feature_names, dtype=object)
+            self._predicts_matrix = False
+            self._backend: str | None = None
             check_task_weight(self.task_weight, X.labels)
             return self._prepare_stored(X) if isinstance(X, StoredTasks) else self._prepare_summarised(X)
         if y is None:
@@ -158,7 +163,9 @@ class TaskModel(CommonParameters, HasLevels, Results, BaseEstimator):
     def _prepare_stored(self, stored: StoredTasks) -> Prepared:
         """Load all stored rows into memory; a kind of model may read some tasks at a time instead."""
         stored = self._encode_stored(stored, stays=False)
-        tasks, names = inputs.load_tasks(stored, type(self).__name__), None
+        needed = float(stored.bytes_held(compress=False).sum())
+        check_room(stored, needed, f"{type(self).__name__}, which needs all rows in memory,", inputs.REMEDY)
+        tasks, names = stored.load(), None
         if stored.classes is not None:
             tasks, names = tasks.with_y((tasks.y > 0).astype(float)), np.array(stored.classes)
         return Prepared.of(self, self._encode_targets(tasks, names))
@@ -170,13 +177,6 @@ class TaskModel(CommonParameters, HasLevels, Results, BaseEstimator):
             self.encoder_ = Agreement.from_dict(summarised.agreement).encoder()
             self.columns_ = self.encoder_.columns_
         return Prepared.of(self, self._encode_targets(summarised.tasks(), None), summarised)
-
-    def _know_columns_of(self, stored: StoredTasks | SummarisedTasks) -> None:
-        self._forget(*_OF_TABLES)
-        self.n_features_in_ = stored.n_features
-        self.feature_names_in_ = np.array(stored.feature_names, dtype=object)
-        self._predicts_matrix = False
-        self._backend: str | None = None
 
     def _read_tasks(self, X: Any, y: Any, task: Any, sample_weight: Any, offset: Any) -> Tasks:
         """Return the tasks to fit."""

@@ -10,9 +10,7 @@ from scipy import sparse
 
 from mmtfl.core.labels import positions
 from mmtfl.objective.known_features import KnownFeatures
-from mmtfl.solvers.distributed.placed import check_room
 from mmtfl.tasks.checks import NEXT_TO_NOTHING, check_design, check_length, check_weights
-from mmtfl.tasks.container import Tasks
 from mmtfl.tasks.frames import check_not_lazy, is_frame
 from mmtfl.tasks.stored import StoredTasks
 from mmtfl.tasks.summaries import SummarisedTasks
@@ -295,7 +293,7 @@ def _read_groups(groups: Any, names: Names) -> np.ndarray | None:
 
 # -- stored tasks ----------------------------------------------------------------------------------------
 
-_REMEDY = (
+REMEDY = (
     "Raise memory_limit, or fit a sample of the rows. MMTFLRegressor and MMTFLClassifier read some tasks at "
     "a time, unless solver='block', p=inf, p=1 with pooling above 0.5, or something is said of the features "
     "(penalty_weight, positive, feature_groups); MMTFLRegressorCV keeps few rows in the place of many."
@@ -324,13 +322,6 @@ def check_moments_suffice(model: Any, summarised: SummarisedTasks) -> None:
             "curves=True needs the splines of some columns in the summaries of the sites, which have lines: "
             "agree on their knots (mmtfl agree --curves COLUMN), and let the sites summarise anew."
         )
-
-
-def load_tasks(stored: StoredTasks, who: str) -> Tasks:
-    """Load all rows, if the memory limit leaves room for them."""
-    needed = float(stored.bytes_held(compress=False).sum())
-    check_room(stored, needed, f"{who}, which needs all rows in memory,", _REMEDY)
-    return stored.load()
 
 
 def with_two_classes(stored: StoredTasks, *, in_each_task: bool = True) -> StoredTasks:

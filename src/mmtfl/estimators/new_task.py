@@ -65,8 +65,11 @@ def with_new_task(model: Any, X: Any, y: Any, task: Any, sample_weight: Any, off
         tasks, model = basis.widened_tasks(tasks), join_curves(model)
     shared = Shared.of(model)
     prior = _level_prior(model, tasks)
-    if prior is None:
-        _check_both_classes(model, tasks)
+    if prior is None and is_classifier(model) and np.ptp(tasks.y) == 0.0:
+        raise ValueError(
+            "The new task has a single class, and the model has too few tasks to tell how common the other "
+            "one is: add rows of both classes."
+        )
     known = model.target_scale_
     unit = 1.0 if known is None else float(target_spread(tasks, otherwise=float(np.median(known)))[0])
     scaled = tasks.with_y(tasks.y / unit)
@@ -216,14 +219,6 @@ def _signs(model: Any, tasks: Tasks, classes: np.ndarray) -> np.ndarray:
             f"{abbreviate(model.classes_)}: use the classes of the fit."
         )
     return np.where(classes[tasks.y.astype(np.intp)] == model.classes_[1], 1.0, -1.0)
-
-
-def _check_both_classes(model: Any, tasks: Tasks) -> None:
-    if is_classifier(model) and np.ptp(tasks.y) == 0.0:
-        raise ValueError(
-            "The new task has a single class, and the model has too few tasks to tell how common the other "
-            "one is: add rows of both classes."
-        )
 
 
 # -- the problem of one task ---------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from mmtfl.estimators.fitted_curves import add_curves, join_curves, with_curves
-from mmtfl.inference.task_levels import LevelPrior, TaskLevels, follow_the_fit
+from mmtfl.inference.task_levels import LevelPrior, TaskLevels
 from mmtfl.model_selection.folds import Fold
 from mmtfl.objective.design import Design
 from mmtfl.objective.known_features import KnownFeatures
@@ -122,13 +122,6 @@ class Prepared:
             return self.prior.problem(self.weighted, self.loss, self.column_scale)  # type: ignore[arg-type]
         design = Design(self.weighted, column_scale=self.column_scale, fit_intercept=self.fit_intercept)
         return Problem(design, self.loss)
-
-    @property
-    def may_shrink_levels(self) -> bool:
-        """Whether there are levels to shrink once the coefficients are known."""
-        shared = getattr(self.tasks, "rows", None) is not None
-        after = follow_the_fit(self.loss, n_tasks=self.tasks.n_tasks, rows_are_shared=shared)
-        return self.fit_intercept and after
 
     def task_levels(self) -> TaskLevels:
         """What is needed of the rows to shrink levels."""

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from html import escape
 from types import MethodType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -28,17 +28,12 @@ TOP = 10  # features that a notebook shows
 LONGEST = 60  # characters of a name that are shown; the rest is in its tooltip
 
 
-@dataclass(frozen=True)
-class Range:
+class Range(NamedTuple):
     """Mean, smallest and largest coefficient of each feature, over the tasks that could use it."""
 
     mean: np.ndarray
     low: np.ndarray
     high: np.ndarray
-
-    def per_sd(self, spread: np.ndarray) -> Range:
-        """Return the same for one standard deviation of the feature."""
-        return Range(self.mean * spread, self.low * spread, self.high * spread)
 
 
 @dataclass(frozen=True)
@@ -102,7 +97,7 @@ def feature_use(model: Any) -> FeatureUse:
             where=n_tasks > 0,
         ),
         coef=values,
-        per_sd=values.per_sd(model.feature_spread_),
+        per_sd=Range(*(part * model.feature_spread_ for part in values)),
     )
 
 

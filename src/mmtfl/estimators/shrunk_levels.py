@@ -14,6 +14,7 @@ from mmtfl.inference.task_levels import (
     TaskLevels,
     are_in_the_fit,
     effective_parameters,
+    follow_the_fit,
     marginal_model,
 )
 from mmtfl.model_selection.cross_validation import Linear
@@ -124,7 +125,9 @@ def free_levels(
 
     The loss of the fit is the sum over its rows. None if levels stay free.
     """
-    if model.levels != "shrunk" or not prepared.may_shrink_levels:
+    n_tasks, shared = prepared.tasks.n_tasks, getattr(prepared.tasks, "rows", None) is not None
+    after = follow_the_fit(prepared.loss, n_tasks=n_tasks, rows_are_shared=shared)
+    if model.levels != "shrunk" or not (prepared.fit_intercept and after):
         return None
     features = np.flatnonzero(A.any(axis=1))
     loss, curvature = prepared.loss_and_curvature(A, intercept, penalty, objective)

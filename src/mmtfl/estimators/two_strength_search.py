@@ -27,7 +27,7 @@ from mmtfl.estimators.prepared import Prepared
 from mmtfl.estimators.regression import TaskRegressor
 from mmtfl.estimators.results import Results
 from mmtfl.estimators.two_strengths import AdditiveModel, TwoStrengthModel
-from mmtfl.model_selection.cross_validation import FoldScores, Linear
+from mmtfl.model_selection.cross_validation import Linear
 from mmtfl.model_selection.staged import grown_scores
 from mmtfl.objective.known_features import KnownFeatures
 from mmtfl.solvers.path import Paths
@@ -256,7 +256,8 @@ class TwoStrengthCV(Search, Results, MetaEstimatorMixin, BaseEstimator):
             self.strengths_ = self._grid_values(model._grid(problem, prepared.known).largest())
             pairs = StrengthPairs(model, self.strengths_, prepared.known)
             score, n_folds = self._scorer(prepared, settings, verbose=model.verbose), len(prepared.folds)
-            _, self.best_index_, _ = self._decide(prepared, *self._scored(score, pairs, n_folds), settings)
+            found = score([pairs]) if self.search == "full" else grown_scores(score, pairs, n_folds)
+            _, self.best_index_, _ = self._decide(prepared, [pairs], found, settings)
         self.n_splits_ = len(prepared.folds)
         self.best_params_ = {
             name: float(values[self.best_index_]) for name, values in pairs.columns().items()
@@ -287,12 +288,6 @@ class TwoStrengthCV(Search, Results, MetaEstimatorMixin, BaseEstimator):
         model.set_params(levels=self.levels)
         self._grids()
         return model
-
-    def _scored(
-        self, score: Callable[..., FoldScores], pairs: StrengthPairs, n_folds: int
-    ) -> tuple[list[StrengthPairs], FoldScores]:
-        """The pairs, and the scores of those that were tried."""
-        return [pairs], score([pairs]) if self.search == "full" else grown_scores(score, pairs, n_folds)
 
     def _grids(self) -> list[int | np.ndarray]:
         """The number of values of each strength, or the values."""

@@ -67,7 +67,10 @@ def folds_of_rows(cv: Any, y: Any, labels: np.ndarray | None, tasks: Tasks, grou
 def _check_split(fold: int, split: Any, n_rows: int) -> list[np.ndarray]:
     """The training and the test rows of one fold, as indices."""
     try:
-        parts = [_as_row_numbers(np.asarray(part), n_rows) for part in split]
+        parts = [np.asarray(part) for part in split]
+        parts = [
+            np.flatnonzero(one) if one.dtype == bool and one.shape == (n_rows,) else one for one in parts
+        ]
     except TypeError:
         parts = []
     if len(parts) != 2 or any(part.ndim != 1 for part in parts):
@@ -80,16 +83,13 @@ def _check_split(fold: int, split: Any, n_rows: int) -> list[np.ndarray]:
     return parts
 
 
-def _as_row_numbers(part: np.ndarray, n_rows: int) -> np.ndarray:
-    return np.flatnonzero(part) if part.dtype == bool and part.shape == (n_rows,) else part
-
-
 def check_folds(folds: list[Fold], tasks: Tasks, *, with_classes: bool) -> list[Fold]:
     """Leave out what has no weight; every tested task must have been trained, with both classes."""
     if not folds:
         raise ValueError("cv has no folds: give a number, a splitter, or a list of (train, test) rows.")
-    check = _check_rows if by_rows(tasks) else _check_observations
-    checked = [check(f, tasks, *fold) for f, fold in enumerate(folds)]
+    checked = folds
+    if not by_rows(tasks):
+        checked = [_check_observations(f, tasks, *fold) for f, fold in enumerate(folds)]
     if tasks.groups is not None:
         for f, fold in enumerate(checked):
             _check_groups(f, tasks, *fold)
@@ -108,12 +108,6 @@ def _check_groups(fold: int, tasks: Tasks, train: np.ndarray, test: np.ndarray) 
             "both sides). Use cv=TaskKFold() or another splitter that keeps groups together, such as "
             "scikit-learn's GroupKFold."
         )
-
-
-def _check_rows(fold: int, tasks: Tasks, train: np.ndarray, test: np.ndarray) -> Fold:
-    if test.size == 0 or train.size == 0:
-        raise ValueError(f"Fold {fold} of cv has no row to test, or none to train: use fewer folds.")
-    return train, test
 
 
 def _check_observations(fold: int, tasks: Tasks, train: np.ndarray, test: np.ndarray) -> Fold:

@@ -17,6 +17,7 @@ import numpy as np
 from sklearn import metrics as skm
 
 from mmtfl.tasks.checks import check_length, check_task_labels, n_classes
+from mmtfl.tasks.frames import is_frame
 from mmtfl.wording import abbreviate, suggest
 
 FEW_ROWS = 5  # tasks with fewer held-out rows have scores that say little: they stay out of headlines
@@ -273,7 +274,7 @@ class _Groups:
 
 
 def _group(y_true: Any, y_pred: Any, task: Any, weights: Any) -> _Groups:
-    names = _column_names(y_true)
+    names = list(nw.from_native(y_true, eager_only=True).columns) if is_frame(y_true) else None
     y_true, y_pred = np.asarray(y_true), np.asarray(y_pred)
     check_length("y_pred", len(y_pred), len(y_true), of="y_true")
     if y_true.ndim not in (1, 2):
@@ -307,11 +308,6 @@ def _group_columns(y_true, y_pred, task, names, weights) -> _Groups:
     weights = None if weights is None else weights[rows, columns]
     labels = names or list(range(y_true.shape[1]))
     return _Groups(y_true[rows, columns], y_pred[rows, columns], columns, labels, weights)
-
-
-def _column_names(y: Any) -> list[Any] | None:
-    frame = nw.from_native(y, eager_only=True, pass_through=True)
-    return list(frame.columns) if isinstance(frame, nw.DataFrame) else None
 
 
 # -- scores ----------------------------------------------------------------------------------------------

@@ -37,10 +37,6 @@ class NotSavable(TypeError):
     """A value that a file has no place for."""
 
 
-def _no_state(value: Any) -> tuple[str, Any]:
-    raise NotSavable(f"a {type(value).__name__}")
-
-
 def _no_object(name: str, state: Any) -> Any:
     raise ValueError(f"{name[:40]!r} is not a known kind of object")
 
@@ -52,7 +48,7 @@ def write_archive(
     path: str | os.PathLike[str],
     value: Any,
     *,
-    state_of: Callable[[Any], tuple[str, Any]] = _no_state,
+    state_of: Callable[[Any], tuple[str, Any]] | None = None,
     overwrite: bool = True,
 ) -> None:
     """Write numbers, text, None, lists, tuples, dicts and arrays of them in one file, whole or not at all.
@@ -96,7 +92,7 @@ def write_archive(
 class Packer:
     """Converts values to JSON, and collects the arrays by the names that the JSON gives them."""
 
-    def __init__(self, state_of: Callable[[Any], tuple[str, Any]] = _no_state) -> None:
+    def __init__(self, state_of: Callable[[Any], tuple[str, Any]] | None = None) -> None:
         self.state_of, self.arrays = state_of, dict[str, np.ndarray]()
 
     def pack(self, value: Any) -> Any:
@@ -115,6 +111,8 @@ class Packer:
             return {"tuple": [self.pack(item) for item in value]}
         if isinstance(value, dict):
             return {"dict": [[self.pack(key), self.pack(item)] for key, item in value.items()]}
+        if self.state_of is None:
+            raise NotSavable(f"a {type(value).__name__}")
         name, state = self.state_of(value)
         return {"object": [name, self.pack(state)]}
 

@@ -5,38 +5,43 @@ import pytest
 from numpy.testing import assert_allclose
 
 from mmtfl import MMTFLRegressor
+from mmtfl.inference.mixed_model import MixedModel
 from mmtfl.inference.row_moments import TaskMoments
-from mmtfl.inference.unshrunk_effects import FromAverages, noise_variance
+from mmtfl.inference.unshrunk_effects import noise_variance
 
 
 @pytest.mark.parametrize("n", [8, 40])  # fewer rows than features, and more
 def test_other_features_have_random_effects_about_their_averages(n):
     rng = np.random.default_rng(n)
-    d, noise = 12, 1.7
+    d, usual, noise = 12, 0.6, 1.7  # residual variance of all tasks, and of this one
     X, y, unit = rng.normal(size=(n, d)), rng.normal(size=n), rng.uniform(0.5, 2.0, size=d)
     X, y = X - X.mean(axis=0), y - y.mean()
-    mean, sampling, spread = rng.normal(size=d), rng.uniform(0.0, 0.1, size=d), rng.uniform(0.1, 1.0, size=d)
-    usual = 0.6  # residual variance of all tasks, in whose units the plan is
-    parts = [np.diag(part) for part in (sampling / usual, spread / usual, usual / (sampling + spread))]
-    plan = FromAverages(unit, mean, usual, *parts)
+    mean, square = rng.normal(size=d), rng.uniform(0.0, 1.0, size=d) * (np.arange(d) > 2)
+    sampling = np.diag(rng.uniform(0.01, 0.1, size=d)) + 0.005
+    plan = MixedModel(unit, mean, usual, square / usual, sampling / usual, ((0, 5),))
     a, ones = rng.normal(size=d), np.ones(n)  # where rows are seen does not matter
     own = TaskMoments.of_rows(X, y - X @ a, ones, ones, centred=True, residual=True)
     step = plan.step(own, a, noise)
-    C = (sampling + spread) / unit**2
+    D, errors, r = np.diag(square / unit**2), sampling / np.outer(unit, unit), y - X @ mean
+    V = noise * np.eye(n) + X @ D @ X.T
+    W = X.T @ np.linalg.solve(V, X)
     for j in range(d):
         rest = np.delete(np.arange(d), j)
-        V = noise * np.eye(n) + (X[:, rest] * C[rest]) @ X[:, rest].T
-        weights = np.linalg.solve(V, X[:, j])
-        assert_allclose(
-            step.effect[j], weights @ (y - X[:, rest] @ mean[rest]) / (weights @ X[:, j]), rtol=1e-8
-        )
-        variance = noise * step.variance[j] + step.beside[j]
-        assert_allclose(variance, 1.0 / (weights @ X[:, j]), rtol=1e-8)
-    r, V = y - X @ mean, np.eye(n) + (X * C) @ X.T / noise
-    assert_allclose(step.squares, r @ np.linalg.solve(V, r), rtol=1e-8)
-    noise_part, beside = step.covariance(np.arange(d))
-    assert_allclose(np.diag(noise_part), step.variance)
-    assert_allclose(np.diag(beside), step.beside)
+        V_rest = noise * np.eye(n) + X[:, rest] @ D[np.ix_(rest, rest)] @ X[:, rest].T
+        weights = np.linalg.solve(V_rest, X[:, j]) / (X[:, j] @ np.linalg.solve(V_rest, X[:, j]))
+        effect = weights @ (y - X[:, rest] @ mean[rest])
+        assert_allclose(step.effect[j], effect, rtol=1e-8)
+        assert_allclose(noise * step.variance[j], noise * weights @ weights, rtol=1e-8)
+        leak = weights @ X[:, rest]
+        assert_allclose(step.others[j], leak**2 @ np.diag(D)[rest], rtol=1e-8)
+        # the error of the averages, and what it has in common with that of the effect
+        own_error = noise * weights @ np.linalg.solve(V, X) @ errors[:, rest] @ leak
+        own_error += (leak * np.diag(D)[rest]) @ (W @ errors[:, rest] @ leak)[rest]
+        shared = leak @ errors[np.ix_(rest, rest)] @ leak - 2.0 * own_error
+        assert_allclose(step.shared[j], shared, rtol=1e-6, atol=1e-10)
+    assert_allclose(step.squares, noise * (r @ np.linalg.solve(V, r)), rtol=1e-8)
+    assert_allclose(step.taken, 1.0 + np.trace(W @ errors), rtol=1e-8)
+    assert_allclose(step.correlation[0][0, 1], W[0, 5] / np.sqrt(W[0, 0] * W[5, 5]), rtol=1e-8)
 
 
 def test_errors_of_small_tasks_are_neither_too_large_nor_too_small():

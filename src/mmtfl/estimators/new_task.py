@@ -308,7 +308,7 @@ def _widen(model: Any, labels: np.ndarray, intercept: float, n_rows: int) -> Non
         model.heldout_errors_ = {**model.heldout_errors_, **none, "task": labels}
     if "effects_" in vars(model):
         known = model.effects_
-        none = {name: _longer(known[name], fill=np.nan) for name in ("effect", "error")}
+        none = {name: _longer(known[name], fill=np.nan) for name in ("effect", "error", "about")}
         wide = {**known, **none, "degrees": _longer(known["degrees"], fill=np.inf)}
         if "correlation" in known:
             wide["correlation"] = _longer(_longer(known["correlation"]), 1)

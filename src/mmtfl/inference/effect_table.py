@@ -8,8 +8,8 @@ import numpy as np
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
-from mmtfl.inference.learn_effects import MOST_FEATURES, columns_of, contrast_ends, powers_of_two
-from mmtfl.inference.meta_analysis import MetaAnalysis, q_values
+from mmtfl.inference.learn_effects import MOST_FEATURES, columns_of, contrast_ends, over_tasks
+from mmtfl.inference.meta_analysis import q_values
 from mmtfl.inference.words import (
     CURVE,
     FOUND,
@@ -47,14 +47,7 @@ class EffectTable:
             )
         self.model, self.coverage, self.known = model, coverage, model.effects_
         self.names, self.features = model._feature_names(), self.known["features"]
-        error = np.where(self.known["error"] > 0.0, self.known["error"], np.inf).min(axis=0)
-        self.unit = powers_of_two(error)  # so that no square leaves the floats
-        self.found = MetaAnalysis(
-            self.known["effect"] / self.unit,
-            (self.known["error"] / self.unit) ** 2,
-            self.known["degrees"],
-            self.known.get("correlation"),
-        )
+        self.unit, self.found = over_tasks(self.known)
 
     def place(self, feature: str | int) -> int:
         """Position among the known features of a feature by its name or position."""

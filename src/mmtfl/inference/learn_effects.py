@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -11,9 +12,10 @@ from scipy import sparse
 
 from mmtfl.inference.collinearity import explained_by
 from mmtfl.inference.meta_analysis import MetaAnalysis, joint_p
+from mmtfl.inference.mixed_model import MixedModel
 from mmtfl.inference.row_moments import Columns, Pooled, RowsAtFit, Totals
 from mmtfl.inference.rows_of_fit import FitRows
-from mmtfl.inference.unshrunk_effects import Effects, FromAverages, FromFit, Steps, finished
+from mmtfl.inference.unshrunk_effects import Effects, FromFit, Steps, finished
 from mmtfl.objective.losses import Loss
 from mmtfl.tasks.container import Tasks
 from mmtfl.tasks.curve_basis import CurveBasis
@@ -22,8 +24,8 @@ from mmtfl.tasks.scaling import column_range, column_spread, could_use
 _MOST_ROWS = 100_000  # of which quartiles are taken
 _MOST_JOINT = 60  # features of one column that are tested together
 _FEWEST_TASKS, _FEWEST_ROWS = 3, 2.5  # tasks, and rows for each feature, that tell averages and spreads
-_MOST_STEPS, _SETTLED = 5, 0.05  # from the averages; relative change of the residual variances
-_TOO_FAR = 0.5
+_MOST_STEPS, _SETTLED = 15, 0.02  # of the mixed model; rise of its log-likelihood
+_ROUNDING = 1e-12  # least share of the usual noise
 MOST_FEATURES = 1000  # beyond, the kept ones and those with the largest scores
 _QUARTILE = 0.6744897501960817  # of a normal variable, where rows are not here
 
@@ -57,6 +59,9 @@ def learn_effects(model: Any, prepared: Any) -> dict[str, Any]:
         "effect": found.effect[:, :n] * scale,
         "error": found.error[:, :n] * scale,
         "degrees": found.degrees,
+        "about": np.sqrt(found.about[:, :n]) * scale,
+        "inflation": found.inflation[:n],
+        "taken": found.taken[:n],
         "sd": np.asarray(prepared.spread(features), dtype=float),
         "lower_quartile": lower,
         "upper_quartile": upper,
@@ -68,30 +73,32 @@ def learn_effects(model: Any, prepared: Any) -> dict[str, Any]:
     }
 
 
-def _estimated(
-    source: FitRows, coef: np.ndarray, usable: np.ndarray, joint: list[Any], noise: str
-) -> Effects:
-    """The step from the fit, and others from averages and spreads until the residual variances settle.
+def _estimated(source: FitRows, coef: np.ndarray, usable: np.ndarray, joint: list[Any], kind: str) -> Effects:
+    """The step from the fit, and then those of a mixed model until its likelihood settles.
 
     Each of these begins at shrunk effects: the parabola of classes and counts depends on where it is taken.
     """
-    totals = source.totals()
-    found = finished(source.steps(FromFit.of(totals, coef, joint)), usable, noise=noise)
+    totals, least = source.totals(), 1.0 if kind == "counts" else 0.0
+    found = finished(source.steps(FromFit.of(totals, coef, joint)), usable, joint, noise=kind)
     if len(coef) < _FEWEST_TASKS or min(totals.rows, source.n_shared) < _FEWEST_ROWS * coef.shape[1]:
         return found
-    for step in range(_MOST_STEPS):
-        analysis = found.over_tasks
-        start = np.where(usable & (analysis.n_tasks > 1), analysis.drawn, coef)
-        steps = source.at(start - coef, found.noise).steps(FromAverages.of(totals, found, coef, joint))
-        last, found = found, finished(steps, usable, noise=noise)
-        if not found.usual_noise * last.usual_noise > 0.0:
-            return last
-        change = abs(np.log(found.usual_noise / last.usual_noise))
-        if step > 0 and change >= _TOO_FAR:  # so many features that the rows do not tell noise from spread
-            return last
-        if change <= _SETTLED:
+    model, start = MixedModel.of(totals, found, joint), coef
+    for _ in range(_MOST_STEPS):
+        steps = source.at(start - coef, _noise_of_tasks(found, model.noise, least)).steps(model)
+        found = finished(steps, usable, joint, noise=kind)
+        found, start = replace(found, **model.over_tasks(steps)), model.drawn(steps)
+        told = kind != "known" and steps.by_group is None
+        usual = None if told else max(found.by_group * found.usual_noise, model.noise * _ROUNDING)
+        model, rise = model.updated(steps, usual, least)
+        if rise <= _SETTLED:
             break
     return found
+
+
+def _noise_of_tasks(found: Effects, usual: float, least: float) -> np.ndarray:
+    """Residual variances of the tasks, with this geometric mean."""
+    share = found.noise / found.usual_noise if found.usual_noise > 0.0 else np.ones(len(found.noise))
+    return np.maximum(usual * np.maximum(share, _ROUNDING), least)
 
 
 def _target_sd(prepared: Any) -> np.ndarray:
@@ -170,13 +177,21 @@ def add_effects(model: Any, tasks: Tasks, intercept: float, unit: float) -> None
     steps = Steps.of(FromFit.of(totals, coef), rows.moments(), coef, np.ones(1))
     found = finished(steps, usable, noise=_noise_of(model))
     apart, n = known["explained"] != "", len(features)
-    for name, values in (("effect", found.effect), ("error", found.error)):
+    for name, values in (("effect", found.effect), ("error", found.error), ("about", found.error)):
         known[name][-1] = np.where(apart, np.nan, values[0, :n] * unit / columns.unit[:n])
     known["degrees"][-1] = found.degrees[0]
     names = [columns_of(model)[j] for j in features]
     alone = np.array([names.count(name) == 1 for name in names]) & ~known["is_curve"]
-    analysis = MetaAnalysis(known["effect"], known["error"] ** 2, known["degrees"])
-    known["p_column"] = np.where(alone, analysis.p, known["p_column"])
+    known["p_column"] = np.where(alone, over_tasks(known)[1].p, known["p_column"])
+
+
+def over_tasks(known: Mapping[str, Any]) -> tuple[np.ndarray, MetaAnalysis]:
+    """Averages and spreads of the effects of a model, in units in which no square leaves the floats."""
+    unit = powers_of_two(np.where(known["error"] > 0.0, known["error"], np.inf).min(axis=0))
+    return unit, MetaAnalysis(
+        known["effect"] / unit, (known["error"] / unit) ** 2, known["degrees"], known.get("correlation"),
+        (known["about"] / unit) ** 2, known["inflation"], known["taken"],
+    )  # fmt: skip
 
 
 def _noise_of(model: Any) -> str:
@@ -202,7 +217,7 @@ def _joint(names: Sequence[str], features: np.ndarray, columns: Columns) -> list
 
 
 def _p_columns(found: Effects, joint: list[tuple[int, ...]], correlation: np.ndarray | None) -> np.ndarray:
-    analysis = MetaAnalysis(found.effect, found.error**2, found.degrees, correlation)
+    analysis = replace(found.over_tasks, correlation=correlation)
     p = analysis.p.copy()
     for features, covariance in zip(joint, found.covariance, strict=True):
         told = np.isfinite(p[list(features)])

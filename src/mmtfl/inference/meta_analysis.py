@@ -1,4 +1,4 @@
-"""Random-effects meta-analysis of the tasks' effects, for all features at once: eqs. (21) and (22).
+"""Random-effects meta-analysis of the tasks' effects, for all features at once: eqs. (26) and (27).
 
 The effects theta_t of a feature in k tasks, with known variances, are taken as draws from N(mu, tau^2) seen
 with errors: mu is the average effect, tau the spread between tasks.
@@ -30,6 +30,11 @@ class MetaAnalysis:
         Degrees of freedom of the errors; infinite where these are known.
     correlation : ndarray of shape (n_tasks, n_tasks), optional
         Correlation between the errors of two tasks, where tasks share rows.
+    about : ndarray of shape (n_tasks, n_features), optional
+        Variances where the average is known, if they are others.
+    inflation, taken : ndarray of shape (n_features,), or 1
+        By how much other averages, which are estimated too, enlarge the variance of one, and how many degrees
+        of freedom of its effects all of them take.
 
     Examples
     --------
@@ -43,6 +48,9 @@ class MetaAnalysis:
     variance: np.ndarray
     degrees: np.ndarray
     correlation: np.ndarray | None = None
+    about: np.ndarray | None = None
+    inflation: np.ndarray | float = 1.0
+    taken: np.ndarray | float = 1.0
 
     # -- estimates, (n_features,) ---------------------------------------------------------------------------
 
@@ -56,10 +64,15 @@ class MetaAnalysis:
         """Which effects there are, (n_tasks, n_features)."""
         return np.isfinite(self.theta) & np.isfinite(self.variance) & (self.variance > 0.0)
 
+    @property
+    def spare(self) -> np.ndarray:
+        """Degrees of freedom of the effects about their average; 1 at least."""
+        return np.maximum(self.n_tasks - self.taken, 1.0)
+
     @cached_property
     def spread(self) -> np.ndarray:
         """Tau, by Paule and Mandel; NaN for fewer than two tasks."""
-        return np.where(self.n_tasks > 1, np.sqrt(self._spread_square(self.n_tasks - 1.0)), np.nan)
+        return np.where(self.n_tasks > 1, np.sqrt(self._spread_square(self.spare)), np.nan)
 
     @cached_property
     def average(self) -> np.ndarray:
@@ -70,15 +83,14 @@ class MetaAnalysis:
     def error(self) -> np.ndarray:
         """Standard error of the average: that of a weighted mean, enlarged as by Hartung and Knapp."""
         w, _, q = self._at(self._tau_square)
-        excess = np.maximum(1.0, q / np.maximum(self.n_tasks - 1.0, 1.0))
+        excess = np.maximum(1.0, q / self.spare)
         return np.where(self.n_tasks > 0, np.sqrt(excess * self._error_square(w)), np.nan)
 
     @cached_property
     def average_degrees(self) -> np.ndarray:
         """Degrees of freedom of the average: k - 1 where tasks differ, else those of the errors."""
         of_errors = np.where(self.known, self.degrees[:, None], 0.0).sum(axis=0)
-        of_tasks = np.maximum(self.n_tasks - 1.0, 1.0)
-        return np.where(self._tau_square > 0.0, of_tasks, np.maximum(of_errors, 1.0))
+        return np.where(self._tau_square > 0.0, self.spare, np.maximum(of_errors, 1.0))
 
     @property
     def same_direction(self) -> np.ndarray:
@@ -96,7 +108,7 @@ class MetaAnalysis:
     def p_spread(self) -> np.ndarray:
         """P-value of a spread of zero, by Cochran's Q; NaN for fewer than two tasks."""
         q = self._at(np.zeros(self.theta.shape[1]))[2]
-        return np.where(self.n_tasks > 1, stats.chi2.sf(q, np.maximum(self.n_tasks - 1.0, 1.0)), np.nan)
+        return np.where(self.n_tasks > 1, stats.chi2.sf(q, self.spare), np.nan)
 
     @property
     def p_any(self) -> np.ndarray:
@@ -105,7 +117,9 @@ class MetaAnalysis:
             ranked = np.sort(np.where(self.known, self.p_single, np.inf), axis=0)
             rank = np.arange(1.0, len(ranked) + 1.0)[:, None]
             return np.minimum((ranked * self.n_tasks / rank).min(axis=0), 1.0)
-        squares = np.where(self.known, self._filled**2 / self._seen, 0.0).sum(axis=0)
+        squares = np.where(self.known, self._filled**2 / (self.variance * self._usual_square), 0.0).sum(
+            axis=0
+        )
         return np.where(self.n_tasks > 0, stats.chi2.sf(squares, np.maximum(self.n_tasks, 1)), np.nan)
 
     @property
@@ -122,7 +136,7 @@ class MetaAnalysis:
 
     def spread_interval(self, coverage: float) -> Interval:
         """Interval of the spread: the tau at which Q is not unusual; NaN for fewer than two tasks."""
-        degrees = np.maximum(self.n_tasks - 1.0, 1.0)
+        degrees = self.spare
         tails = (1.0 + coverage) / 2.0, (1.0 - coverage) / 2.0
         ends = [np.sqrt(self._spread_square(stats.chi2.ppf(tail, degrees))) for tail in tails]
         low, high = (np.where(self.n_tasks > 1, end, np.nan) for end in ends)
@@ -130,7 +144,7 @@ class MetaAnalysis:
 
     def new_task_interval(self, coverage: float) -> Interval:
         """Interval of the effect in a task that was not seen; NaN for fewer than two tasks."""
-        reach = _t(coverage, np.maximum(self.n_tasks - 1.0, _FEWEST)) * np.sqrt(self._squares[1])
+        reach = _t(coverage, np.maximum(self.spare, _FEWEST)) * np.sqrt(self._squares[1])
         return _about(self.average, np.where(self.n_tasks > 1, reach, np.nan))
 
     def single_interval(self, coverage: float) -> Interval:
@@ -138,11 +152,11 @@ class MetaAnalysis:
         return _about(self.theta, _t(coverage, self.degrees)[:, None] * np.sqrt(self.variance))
 
     def shrunk(self, coverage: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Each task's effect drawn to the average, with its interval, (n_tasks, n_features); eq. (22)."""
+        """Each task's effect drawn to the average, with its interval, (n_tasks, n_features); eq. (27)."""
         several = self.n_tasks > 1
         value = np.where(several, self._drawn(self._tau_square, self.average)[0], self.theta)
         square = np.where(several, self._squares[0], self.variance)
-        degrees = np.where(several, np.maximum(self.n_tasks - 1.0, _FEWEST), self.degrees[:, None])
+        degrees = np.where(several, np.maximum(self.spare, _FEWEST), self.degrees[:, None])
         return value, *_about(value, _t(coverage, degrees) * np.sqrt(square))
 
     @property
@@ -168,12 +182,19 @@ class MetaAnalysis:
         weights = np.array([self._log_density(tau) for tau in spreads]) + 0.5 * np.log(_GRID)[:, None]
         weights = np.exp(weights - weights.max(axis=0))
         value = self._drawn(self._tau_square, self.average)[0]
+        beside = (
+            0.0
+            if self.about is None
+            else np.where(self.known, np.maximum(self.variance - self.about, 0.0), 0.0)
+        )
         own, new = np.zeros(self.theta.shape), np.zeros(self.theta.shape[1])
         for tau_square, weight in zip(spreads**2, weights / weights.sum(axis=0), strict=True):
             w, mean, _ = self._at(tau_square)
             of_mean_square = self._error_square(w)
             drawn, of_mean = self._drawn(tau_square, mean)
-            rest = np.where(self.known, (1.0 - of_mean) * self._seen, tau_square)
+            rest = np.where(
+                self.known, (1.0 - of_mean) * self._seen + (1.0 - of_mean) ** 2 * beside, tau_square
+            )
             own += weight * (rest + of_mean**2 * of_mean_square + (drawn - value) ** 2)
             new += weight * (tau_square + of_mean_square + (mean - self.average) ** 2)
         return own, new
@@ -193,8 +214,13 @@ class MetaAnalysis:
     @cached_property
     def _seen(self) -> np.ndarray:
         """Variances as draws of theta show them: the squares of t variables are larger than 1 on average."""
-        inflation = 1.0 + 2.0 / np.maximum(self.degrees - 2.0, 2.0)
-        return np.where(self.known, self.variance * inflation[:, None], 1.0)
+        about = self.variance if self.about is None else self.about
+        return np.where(self.known, about * self._usual_square, 1.0)
+
+    @property
+    def _usual_square(self) -> np.ndarray:
+        """Mean square of t variables, (n_tasks, 1)."""
+        return (1.0 + 2.0 / np.maximum(self.degrees - 2.0, 2.0))[:, None]
 
     @cached_property
     def _filled(self) -> np.ndarray:
@@ -224,13 +250,13 @@ class MetaAnalysis:
 
     def _error_square(self, w: np.ndarray) -> np.ndarray:
         """Variance of the weighted mean; correlated errors never lessen it."""
-        total = np.maximum(w.sum(axis=0), np.finfo(float).tiny)
+        total = np.maximum(w.sum(axis=0), 1e-300)
         if self.correlation is None:
-            return 1.0 / total
+            return self.inflation / total
         u = w * np.sqrt(self._seen)
         off = self.correlation - np.diag(np.diag(self.correlation))
         shared = np.einsum("tj,tj->j", u, off @ u)
-        return (1.0 + np.maximum(shared, 0.0) / total) / total
+        return self.inflation * (1.0 + np.maximum(shared, 0.0) / total) / total
 
 
 def _share_of_sign(average: np.ndarray, spread: np.ndarray) -> np.ndarray:

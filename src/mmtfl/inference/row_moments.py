@@ -110,7 +110,7 @@ class Pooled:
     Attributes
     ----------
     correlation : ndarray of shape (d, d)
-        S / h of eq. (19) in units of the features' spread within tasks.
+        S / h of eq. (20) in units of the features' spread within tasks.
     unit : ndarray of shape (d,)
         That spread; 1 for a feature that is constant within every task.
     rows : float

@@ -1,15 +1,15 @@
-"""Unshrunk effects of single tasks with errors: docs/model.md, eqs. (19), (20) and (23).
+"""Unshrunk effects of single tasks with errors: docs/model.md, eqs. (20) and (21).
 
 A penalised coefficient is shrunk and chosen, so it is no estimate of an effect. The score and the curvature
 of a task's rows give an unshrunk effect for every feature, kept or not, also where a task has fewer rows than
-features: at first by a Newton step from the fit (`FromFit`), then with what all tasks say of the averages and
-spreads of the other features (`FromAverages`).
+features: by a Newton step from the fit (`FromFit`), or with what all tasks say of the averages and spreads of
+the other features (`MixedModel`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from itertools import repeat
 from typing import Any, Protocol
 
@@ -20,14 +20,13 @@ from mmtfl.inference.meta_analysis import MetaAnalysis
 from mmtfl.inference.row_moments import Pooled, TaskMoments, Totals, inverse_scatter
 
 _RIDGE = 1e-3  # on the scale of correlations, for what all tasks share
-_FLAT = 1e-8  # least variance of an effect between tasks, in units of noise and rows
-_ROUNDING = 1e-30  # share of what the effects explain below which the noise is rounding error
 _BORROWED = 10.0  # rows for which the residual variance of all tasks stands in that of a task
 _MANY_TASKS = 20  # that tell whether their variances are alike
 _ALIKE = np.array([2000.0, 400.0, 100.0, 50.0, 20.0])  # rows for which it then may stand
 _APART = np.array([_BORROWED, 7.0, 5.0, 4.0, 3.0])
+_LEAST_SHARE = 0.5  # of a variance, that the errors of the averages leave where they lessen it
 _WEAK = 1e-4  # correlation of a feature with what the others leave of it, below which a task tells nothing
-_CONSTANT = 1e-12  # share of the variance over all tasks below which a feature is constant within a task
+CONSTANT = 1e-12  # share of the variance over all tasks below which a feature is constant within a task
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,25 +36,36 @@ class Effects:
     Attributes
     ----------
     effect, error : ndarray of shape (n_tasks, n_features)
-        Theta of eq. (20) and its standard error; NaN where a task tells nothing.
+        Theta and its standard error; NaN where a task tells nothing.
+    about : ndarray of shape (n_tasks, n_features)
+        Variance of theta where the average is known.
     degrees : ndarray of shape (n_tasks,)
         Degrees of freedom of the errors; infinite where their size is known.
     covariance : list of ndarray of shape (n_tasks, n, n)
         For the sets of features asked for: covariances of their errors.
     noise : ndarray of shape (n_tasks,)
         Residual variance.
+    by_group : float
+        By how much dependence within groups of rows enlarges variances.
+    inflation, taken : ndarray of shape (n_features,)
+        What other averages do to those of a feature, see `MixedModel.over_tasks`.
     """
 
     effect: np.ndarray
     error: np.ndarray
+    about: np.ndarray
     degrees: np.ndarray
     covariance: list[np.ndarray]
     noise: np.ndarray
+    by_group: float
+    inflation: np.ndarray
+    taken: np.ndarray
 
     @property
     def over_tasks(self) -> MetaAnalysis:
-        """Averages and spreads."""
-        return MetaAnalysis(self.effect, self.error**2, self.degrees)
+        """Averages and spreads, of tasks that do not share rows."""
+        own = self.about, self.inflation, self.taken
+        return MetaAnalysis(self.effect, self.error**2, self.degrees, None, *own)
 
     @property
     def usual_noise(self) -> float:
@@ -72,45 +82,49 @@ class TaskStep:
     ----------
     effect : ndarray of shape (n_features,)
         Theta; NaN where the task tells nothing.
-    variance, beside : ndarray of shape (n_features,)
-        What noise of variance 1 does to it, and what is not known of the other features.
+    variance, others, shared : ndarray of shape (n_features,)
+        Variance of theta by noise of variance 1; by what the task's effects of the other features are beside
+        their averages; and by the errors of these averages.
     squares, taken : float
         Sum of squares that tells the noise, and how many of the rows' degrees of freedom it lacks.
+    fitted : float
+        Degrees of freedom of the fit at which the rows are seen.
     vectors : ndarray of shape (d, d)
-        v_tj over v_tj' S_t e_j.
-    scatter, others : ndarray of shape (d, d)
-        S_t; covariance of what is not known of the features.
+        Theta of feature j changes by column j of these times a change of the scores.
+    correlation : list of ndarray of shape (n, n)
+        Of the errors of the sets of features asked for.
+    score, lost, curvature : ndarray of shape (d,), (d,), (d, d), or None
+        Of the likelihood of a mixed model, see `Likelihood`.
     """
 
     effect: np.ndarray
     variance: np.ndarray
-    beside: np.ndarray
+    others: np.ndarray
+    shared: np.ndarray
     squares: float
     taken: float
+    fitted: float
     vectors: np.ndarray
-    scatter: np.ndarray
-    others: np.ndarray | None
+    correlation: list[np.ndarray]
+    score: np.ndarray | None = None
+    lost: np.ndarray | None = None
+    curvature: np.ndarray | None = None
 
-    def covariance(self, features: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Covariance of the effects of some features, by noise of variance 1 and by the other features."""
-        own = self.vectors[:, features]
-        seen = self.scatter @ own
-        noise, beside = own.T @ seen, np.zeros((len(features), len(features)))
-        if self.others is not None:
-            seen[features, np.arange(len(features))] = 0.0
-            beside = seen.T @ self.others @ seen
-        lacking = np.isnan(self.effect[features])
-        noise[lacking], noise[:, lacking] = np.nan, np.nan
-        return noise, beside
+    @classmethod
+    def nothing(cls, d: int, joint: Iterable[tuple[int, ...]], **likelihood: np.ndarray) -> TaskStep:
+        """That of a task whose rows tell nothing."""
+        none, sets = np.full(d, np.nan), [np.full((len(own), len(own)), np.nan) for own in joint]
+        return cls(none, none, none, none, 0.0, 0.0, 0.0, np.zeros((d, d)), sets, **likelihood)
 
     def by_group(self, X: np.ndarray, s: np.ndarray, groups: np.ndarray) -> tuple[np.ndarray, float]:
-        """Variances from the sums of scores within groups of rows, and how many groups there are."""
+        """Variances from the sums of scores within groups of rows, and their degrees of freedom."""
         found, code = np.unique(groups, return_inverse=True)
         rows = (X @ self.vectors) * s[:, None]
         sums = np.zeros((len(found), rows.shape[1]))
         np.add.at(sums, code, rows)
-        n = len(found)
-        return (sums**2).sum(axis=0) * n / max(n - 1.0, 1.0), float(n)
+        n = float(len(found))
+        spare = max(n - self.fitted, 0.1 * n)
+        return (sums**2).sum(axis=0) * (n / spare), spare
 
 
 class Plan(Protocol):
@@ -156,12 +170,27 @@ class FromFit:
         return cls(Pooled.of(totals), kept, slope, len(coef), tuple(joint))
 
     def step(self, own: TaskMoments, a: np.ndarray, noise: float) -> TaskStep:
-        """Eq. (19): Omega is of the task where it has rows enough, of all tasks where it has not."""
+        """Eq. (20): Omega is of the task where it has rows enough, of all tasks where it has not."""
         d = len(a)
         share = own.n / (own.n + 2.0 * d)
         shared = self.pooled.correlation + np.diag(_RIDGE * np.diag(self.pooled.correlation))
         omega = inverse_scatter(share * self.pooled.scaled(own) + (1.0 - share) * shared)
-        return _stepped(own, self.pooled.unit, omega, (a, own.score), (own.squares, self._taken(own, a)))
+        if own.weight <= 0.0:
+            return TaskStep.nothing(d, self.joint)
+        unit = self.pooled.unit
+        R = own.scatter / (unit * unit[:, None] * own.weight)
+        seen = R @ omega
+        with_own, square = np.diag(seen), np.einsum("ij,ij->j", omega, seen)
+        tells = (np.diag(R) > CONSTANT) & (square > 0.0)
+        tells &= with_own > _WEAK * np.sqrt(np.maximum(square, 0.0) * np.diag(R))
+        vectors = omega / np.where(tells, with_own, np.inf) / (unit * unit[:, None] * own.weight)
+        within = vectors.T @ own.scatter @ vectors
+        variance = np.where(tells, np.diag(within), np.nan)
+        size, taken = np.sqrt(variance), self._taken(own, a)
+        sets = [within[np.ix_(own, own)] / np.outer(size[[*own]], size[[*own]]) for own in self.joint]
+        effect = np.where(tells, a + vectors.T @ own.score, np.nan)
+        none = 0.0 * variance
+        return TaskStep(effect, variance, none, none, own.squares, taken, taken, vectors, sets)
 
     def _taken(self, own: TaskMoments, a: np.ndarray) -> float:
         """Degrees of freedom that level and coefficients take of a task's rows.
@@ -180,102 +209,22 @@ class FromFit:
 
 
 @dataclass(frozen=True, eq=False)
-class FromAverages:
-    """A step in which the other features have effects about their averages, with their spreads: eq. (23).
-
-    So it is least squares within the task where effects differ much, and as in all tasks together where
-    they do not, as in a mixed model.
+class Likelihood:
+    """What the tasks say of the parameters of a mixed model.
 
     Attributes
     ----------
-    unit : ndarray of shape (d,)
-        The spread of features within tasks.
-    mean : ndarray of shape (d,)
-        Averages.
-    noise : float
-        The usual residual variance.
-    sampling, spread : ndarray of shape (d, d)
-        Covariances of the averages' errors and of the tasks' effects about them, in units of both.
-    precision : ndarray of shape (d, d)
-        The inverse of both together.
-    joint : tuple of tuples of int
-        Sets of features whose covariances are wanted.
+    score, lost, size : ndarray of shape (n_tasks, n_features)
+        u_t, the diagonal of W_t H^-1 W_t, and that of W_t.
+    curvature, squared_curvature : ndarray of shape (n_places, d, d)
+        Sums of W_t, and of its squared entries, over the tasks of each place.
     """
 
-    unit: np.ndarray
-    mean: np.ndarray
-    noise: float
-    sampling: np.ndarray
-    spread: np.ndarray
-    precision: np.ndarray
-    joint: tuple[tuple[int, ...], ...] = ()
-
-    @classmethod
-    def of(
-        cls, totals: Totals, found: Effects, coef: np.ndarray, joint: Iterable[tuple[int, ...]] = ()
-    ) -> FromAverages:
-        """Make the plan from the effects that were found.
-
-        A feature that tells no average has effects about zero, of the size of the coefficients.
-        """
-        pooled, analysis = Pooled.of(totals), found.over_tasks
-        told = analysis.n_tasks > 1
-        size = np.mean(np.where(analysis.known, analysis.theta, coef) ** 2, axis=0)
-        mean = np.where(told, analysis.average, 0.0)
-        square = np.where(told, np.nan_to_num(analysis.spread) ** 2, size) * pooled.unit**2
-        explained = float(np.sum((mean * pooled.unit) ** 2 + square))
-        noise = max(found.usual_noise, _ROUNDING * explained) or 1.0
-        per_row = 1.0 / max(totals.weight, np.finfo(float).tiny)
-        shared = pooled.correlation + np.diag(_RIDGE * np.diag(pooled.correlation) + 1e-12)
-        sampling = per_row * inverse_scatter(shared)
-        spread = np.diag(np.maximum(square / noise, _FLAT * per_row))
-        both = inverse_scatter(sampling + spread)
-        return cls(pooled.unit, mean, noise, sampling, spread, both, tuple(joint))
-
-    def step(self, own: TaskMoments, a: np.ndarray, noise: float) -> TaskStep:
-        """Omega is the inverse of the task's curvature and the others' precision, in units of the noise."""
-        share, to_mean = max(noise / self.noise, _FLAT), a - self.mean
-        curvature = own.scatter / (self.unit * self.unit[:, None] * share)
-        omega = inverse_scatter(curvature + self.precision)
-        score = own.score + own.scatter @ to_mean
-        # y' (I + X C X')^-1 y in units of noise, and what it lacks as averages are of the same rows
-        far = (own.score + score) @ to_mean - (score / self.unit) @ omega @ (score / self.unit) / share
-        lost = np.sum(self.sampling * (curvature @ omega @ self.precision))
-        left = max(own.squares + own.per_curvature * far, 0.0)
-        return _stepped(
-            own, self.unit, omega, (self.mean, score), (left, 1.0 + 2.0 * float(lost)),
-            others=self.noise * (self.sampling + self.spread),
-        )  # fmt: skip
-
-
-def _stepped(
-    own: TaskMoments, unit: np.ndarray, omega: np.ndarray, start: tuple[np.ndarray, np.ndarray],
-    residual: tuple[float, float], others: np.ndarray | None = None,
-) -> TaskStep:  # fmt: skip
-    """Effects by the columns of Omega from a start with its score, eq. (20).
-
-    ``others`` is the covariance of what the start does not know; 0 without it.
-    """
-    at, score = start
-    if own.weight <= 0.0:
-        nothing = np.full(len(at), np.nan)
-        return TaskStep(nothing, nothing, nothing, 0.0, 0.0, 0.0 * omega, own.scatter, None)
-    R = own.scatter / (unit * unit[:, None] * own.weight)
-    seen = R @ omega
-    with_own, square = np.diag(seen).copy(), np.einsum("ij,ij->j", omega, seen)
-    tells = (np.diag(R) > _CONSTANT) & (square > 0.0)
-    tells &= with_own > _WEAK * np.sqrt(np.maximum(square, 0.0) * np.diag(R))
-    safe = np.where(tells, with_own, 1.0)
-    omega, seen = omega / safe, seen / safe
-    effect = at + (omega.T @ (score / (unit * own.weight))) / unit
-    variance, beside = square / safe**2 / (unit**2 * own.weight), np.zeros(len(unit))
-    if others is not None:
-        np.fill_diagonal(seen, 0.0)
-        beside = np.einsum("kj,kj->j", seen, others @ seen) / unit**2
-        others = others / (unit * unit[:, None])
-    vectors = omega / (unit * unit[:, None] * own.weight)
-    effect, variance = np.where(tells, effect, np.nan), np.where(tells, variance, np.nan)
-    return TaskStep(effect, variance, beside, *residual, vectors, own.scatter, others)
+    score: np.ndarray
+    lost: np.ndarray
+    size: np.ndarray
+    curvature: np.ndarray
+    squared_curvature: np.ndarray
 
 
 @dataclass(frozen=True, eq=False)
@@ -284,26 +233,32 @@ class Steps:
 
     Attributes
     ----------
-    effect, variance, beside : ndarray of shape (n_tasks, n_features)
+    effect, variance, others, shared : ndarray of shape (n_tasks, n_features)
         See `TaskStep`.
     residual : ndarray of shape (n_tasks, 3)
         Rows, sums of squares and degrees of freedom taken.
-    covariance, covariance_beside : list of ndarray of shape (n_tasks, n, n)
+    noise : ndarray of shape (n_tasks,)
+        Residual variances with which the steps were taken.
+    correlation : list of ndarray of shape (n_tasks, n, n)
         Of the sets of features asked for.
     by_group : ndarray of shape (n_tasks, n_features), or None
         Variances from sums of scores within groups of rows.
-    n_groups : ndarray of shape (n_tasks,), or None
-        How many groups there are.
+    spare_groups : ndarray of shape (n_tasks,), or None
+        Degrees of freedom of these.
+    likelihood : Likelihood, or None
+        Of a mixed model.
     """
 
     effect: np.ndarray
     variance: np.ndarray
-    beside: np.ndarray
+    others: np.ndarray
+    shared: np.ndarray
     residual: np.ndarray
-    covariance: list[np.ndarray]
-    covariance_beside: list[np.ndarray]
-    by_group: np.ndarray | None
-    n_groups: np.ndarray | None
+    noise: np.ndarray
+    correlation: list[np.ndarray]
+    by_group: np.ndarray | None = None
+    spare_groups: np.ndarray | None = None
+    likelihood: Any = None
 
     @classmethod
     def of(
@@ -314,39 +269,56 @@ class Steps:
 
         ``rows`` gives centred X, centred s and groups of each task, for errors by groups.
         """
-        steps, residual, covariance, robust = [], [], [], []
+        steps, residual, correlation, robust, likelihood = [], [], [], [], []
+        curvature: list[Any] = [0.0, 0.0]
         every: Iterable[Any] = repeat(None) if rows is None else rows
         for own, a, variance, of_rows in zip(moments, coef, noise, every, strict=False):
             step = plan.step(own, a, float(variance))
-            steps.append((step.effect, step.variance, step.beside))
+            steps.append((step.effect, step.variance, step.others, step.shared))
             residual.append((own.n, step.squares, step.taken))
-            covariance.append([step.covariance(np.array(features)) for features in plan.joint])
+            correlation.append(step.correlation)
+            if step.curvature is not None:
+                likelihood.append((step.score, step.lost, np.diag(step.curvature)))
+                curvature = [curvature[0] + step.curvature, curvature[1] + step.curvature**2]
             if of_rows is not None:
                 robust.append(step.by_group(*of_rows))
-        by_group, n_groups = map(np.array, zip(*robust, strict=True)) if robust else (None, None)
-        pairs = [[np.array(part) for part in zip(*own, strict=True)] for own in zip(*covariance, strict=True)]
-        effect, variance, beside = (np.array(column) for column in zip(*steps, strict=True))
+        effect, variance, others, shared = _columns(steps)
+        by_group, spare = _columns(robust) or (None, None)
+        parts = _columns(likelihood)
         return cls(
-            effect, variance, beside, np.array(residual), [pair[0] for pair in pairs],
-            [pair[1] for pair in pairs], by_group, n_groups,
+            effect, variance, others, shared, np.array(residual), noise, _columns(correlation),
+            by_group, spare,
+            Likelihood(*parts, *(part[None] for part in curvature)) if parts else None,
         )  # fmt: skip
 
     @classmethod
     def joined(cls, parts: Sequence[Steps]) -> Steps:
         """Those of several places, in the order of the tasks."""
-
-        def stacked(name: str) -> Any:
-            own = [getattr(part, name) for part in parts]
-            if own[0] is None:
-                return None
-            if isinstance(own[0], list):
-                return [np.concatenate(each) for each in zip(*own, strict=True)]
-            return np.concatenate(own)
-
-        return cls(**{name: stacked(name) for name in cls.__dataclass_fields__})
+        return _joined(parts)
 
 
-def finished(steps: Steps, usable: np.ndarray, *, noise: str = "unknown") -> Effects:
+def _columns(rows: Sequence[Iterable[Any]]) -> list[Any]:
+    """Arrays of the first entries of rows, of the second ones, and so on."""
+    return [np.array(column) for column in zip(*rows, strict=True)]
+
+
+def _joined(parts: Sequence[Any]) -> Any:
+    """Arrays, lists of arrays, or dataclasses of these, one after the other."""
+    first = parts[0]
+    if first is None:
+        return None
+    if isinstance(first, list):
+        return [_joined(own) for own in zip(*parts, strict=True)]
+    if is_dataclass(first):
+        names = (one.name for one in fields(first))
+        kind: Any = type(first)
+        return kind(*(_joined([getattr(part, name) for part in parts]) for name in names))
+    return np.concatenate(parts)
+
+
+def finished(
+    steps: Steps, usable: np.ndarray, joint: Iterable[tuple[int, ...]] = (), *, noise: str = "unknown"
+) -> Effects:
     """Effects and errors of all tasks from their steps.
 
     Parameters
@@ -355,6 +327,8 @@ def finished(steps: Steps, usable: np.ndarray, *, noise: str = "unknown") -> Eff
         Of all tasks.
     usable : ndarray of bool of shape (n_tasks, n_features)
         Whether a feature varies within a task.
+    joint : iterable of tuples of int
+        The sets of features whose correlations were asked for.
     noise : {"unknown", "known", "counts"}
         Whether its variance is estimated in each task, is 1 as that of classes, or 1 or more as that of
         counts.
@@ -380,14 +354,18 @@ def finished(steps: Steps, usable: np.ndarray, *, noise: str = "unknown") -> Eff
     sigma = np.maximum(sigma, 1.0) if noise == "counts" else sigma
     effect = np.where(usable, steps.effect, np.nan)
     variance = np.where(usable, sigma[:, None] * steps.variance, np.nan)
-    pairs = zip(steps.covariance, steps.covariance_beside, strict=True)
-    covariance = [sigma[:, None, None] * own + beside for own, beside in pairs]
-    degrees = spare + borrowed if noise == "unknown" else np.full(len(n), np.inf)
-    if steps.by_group is not None and steps.n_groups is not None:
-        own = np.where(usable, steps.by_group * (n / spare)[:, None], np.nan)
-        variance *= group_factor(own / variance, steps.n_groups)
-        degrees = np.minimum(degrees, steps.n_groups - 1.0 + _BORROWED)
-    return Effects(effect, np.sqrt(variance + steps.beside), degrees, covariance, sigma)
+    degrees, by_group = spare + borrowed if noise == "unknown" else np.full(len(n), np.inf), 1.0
+    if steps.by_group is not None and steps.spare_groups is not None:
+        factor = group_factor(np.where(usable, steps.by_group, np.nan) / variance, steps.spare_groups)
+        variance, by_group = variance * factor, float(factor.mean())
+        degrees = np.minimum(degrees, steps.spare_groups + _BORROWED)
+    about, ones = variance + steps.others, np.ones(effect.shape[1])
+    error = np.sqrt(np.maximum(about + steps.shared, _LEAST_SHARE * about))
+    covariance = []
+    for features, correlation in zip(joint, steps.correlation, strict=True):
+        own = error[:, list(features)]
+        covariance.append(correlation * own[:, :, None] * own[:, None, :])
+    return Effects(effect, error, about, degrees, covariance, sigma, by_group, ones, ones)
 
 
 def noise_variance(squares: np.ndarray, spare: np.ndarray) -> tuple[np.ndarray, float]:
@@ -411,12 +389,12 @@ def noise_variance(squares: np.ndarray, spare: np.ndarray) -> tuple[np.ndarray, 
     return (squares + borrowed * centre) / (spare + borrowed), borrowed
 
 
-def group_factor(ratio: np.ndarray, n_groups: np.ndarray) -> np.ndarray:
+def group_factor(ratio: np.ndarray, spare: np.ndarray) -> np.ndarray:
     """How much larger variances by groups are than those of independent rows, drawn to the mean of all tasks.
 
     A task of few groups does not tell by itself.
     """
-    weight = np.where(np.isfinite(ratio), np.maximum(n_groups - 1.0, 0.0)[:, None], 0.0)
+    weight = np.where(np.isfinite(ratio), spare[:, None], 0.0)
     known, total = np.where(weight > 0.0, ratio, 0.0), weight.sum(axis=0)
     of_all = np.divide((weight * known).sum(axis=0), total, out=np.ones_like(total), where=total > 0.0)
     return (weight * known + _BORROWED * of_all) / (weight + _BORROWED)

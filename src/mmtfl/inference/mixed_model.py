@@ -1,0 +1,209 @@
+"""Averages, spreads and effects of all features together, as in a mixed model: docs/model.md, (22) to (25).
+
+The effects of a feature scatter about their average independently of those of the others, so that residuals
+of a task have the covariance V_t = sigma_t^2 I + X_t D X_t'. A pass over the tasks gives each task's effects,
+and what the restricted likelihood says of averages, spreads and noise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from mmtfl.inference.row_moments import Pooled, TaskMoments, Totals, inverse_scatter
+from mmtfl.inference.unshrunk_effects import CONSTANT, Effects, Steps, TaskStep
+
+_RIDGE = 1e-6  # on the scale of correlations, for averages that the rows do not tell apart
+_ROUNDING = 1e-20  # share of what the effects explain below which the noise is rounding error
+_FLAT = 1e-6  # least variance between tasks, in units of the squared error of the average
+_LEFT = 1e-8  # least share of a feature that the others leave within a task that tells its effect
+_LARGEST_STEP = 1.0  # of the logarithm of the noise
+_EM_STEPS = 20
+_PER_STEP = 0.1  # what a step leaves of a variance that it would make negative
+
+
+@dataclass(frozen=True, eq=False)
+class MixedModel:
+    """Averages, spreads and noise, with which every task's effects are estimated.
+
+    Variances are in units of the noise and of the features.
+
+    Attributes
+    ----------
+    unit : ndarray of shape (d,)
+        The spread of features within tasks.
+    mean : ndarray of shape (d,)
+        Averages mu, in units of the data.
+    noise : float
+        The usual residual variance.
+    square : ndarray of shape (d,)
+        Variances of effects between tasks, the diagonal of D.
+    sampling : ndarray of shape (d, d)
+        Covariance of the averages' errors.
+    joint : tuple of tuples of int
+        Sets of features whose correlations are wanted.
+    """
+
+    unit: np.ndarray
+    mean: np.ndarray
+    noise: float
+    square: np.ndarray
+    sampling: np.ndarray
+    joint: tuple[tuple[int, ...], ...] = ()
+
+    @classmethod
+    def of(cls, totals: Totals, found: Effects, joint: Iterable[tuple[int, ...]] = ()) -> MixedModel:
+        """Begin with averages and spreads of effects that were found one by one."""
+        pooled, analysis = Pooled.of(totals), found.over_tasks
+        mean, square = np.nan_to_num(analysis.average), (np.nan_to_num(analysis.spread) * pooled.unit) ** 2
+        noise = max(found.usual_noise, _ROUNDING * float(np.sum((mean * pooled.unit) ** 2 + square))) or 1.0
+        sampling = _inverse(pooled.correlation * totals.weight)
+        sampling += np.diag(square / noise / len(found.effect))
+        return cls(pooled.unit, mean, noise, square / noise, sampling, tuple(joint))
+
+    # -- one task --------------------------------------------------------------------------------------------
+
+    def step(self, own: TaskMoments, a: np.ndarray, noise: float) -> TaskStep:
+        """The effects of a task whose rows are seen at coefficients a: eqs. (22) and (23)."""
+        d, share, to_mean = len(a), noise / self.noise, a - self.mean
+        if own.weight <= 0.0:
+            zero = np.zeros((d, d))
+            return TaskStep.nothing(d, self.joint, score=zero[0], lost=zero[0], curvature=zero)
+        at_mean = own.score + own.scatter @ to_mean
+        S, s = own.scatter / (self.unit * self.unit[:, None] * share), at_mean / (self.unit * share)
+        rest = np.linalg.inv(np.eye(d) + S * self.square)  # (I + S D)^-1
+        W, u = rest @ S, rest @ s
+        size = np.diag(W)
+        tells = (np.diag(S) * share > CONSTANT * own.weight) & (size > _LEFT * np.diag(S))
+        size = np.where(tells, size, 1.0)
+        squares = own.squares + own.per_curvature * float((own.score + at_mean) @ to_mean)
+        squares -= own.per_curvature * share * float(s @ (self.square * u))
+        known = W @ self.sampling
+        taken, scale = 1.0 + float(np.trace(known)), self.noise / self.unit**2
+        by_noise = np.where(tells, (W * rest).sum(axis=1) / size**2, np.nan)
+        others, shared = self._beside(W / size[:, None], known, size)
+        return TaskStep(
+            effect=np.where(tells, self.mean + u / (size * self.unit), np.nan),
+            variance=by_noise * scale / noise,
+            others=others * scale,
+            shared=shared * scale,
+            squares=max(squares, 0.0),
+            taken=taken,
+            fitted=taken + d - float(np.trace(rest)),
+            vectors=rest.T / (size * share * self.unit * self.unit[:, None]),
+            correlation=[_correlation(W, np.array(own)) for own in self.joint],
+            score=u / np.sqrt(self.noise),
+            lost=(known * W).sum(axis=1),
+            curvature=W,
+        )
+
+    def _beside(self, leak: np.ndarray, known: np.ndarray, size: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Variances of each effect by the others: by their spreads, and by the errors of their averages."""
+        leak = leak - np.diag(np.diag(leak))
+        of_averages = ((leak @ self.sampling) * leak).sum(axis=1)
+        together = (known * leak).sum(axis=1)  # the averages have errors in common with the task's own rows
+        return leak**2 @ self.square, of_averages - 2.0 * (1.0 / size - self.square) * together
+
+    def drawn(self, steps: Steps) -> np.ndarray:
+        """Each task's effects, drawn to the averages: the best linear predictor."""
+        return self.mean + self.square * steps.likelihood.score * np.sqrt(self.noise) / self.unit
+
+    # -- all tasks -------------------------------------------------------------------------------------------
+
+    def over_tasks(self, steps: Steps) -> dict[str, Any]:
+        """What it does to an average that those of the other features are estimated, too: eq. (24).
+
+        How much larger its variance is, and how many degrees of freedom the averages take of its effects.
+        """
+        own = steps.likelihood
+        H, share = own.curvature.sum(axis=0), np.zeros_like(own.size)
+        np.divide(own.lost, own.size, out=share, where=own.size > 0.0)
+        inflation = np.maximum(np.diag(H) * np.diag(_inverse(H)), 1.0)
+        return {"inflation": inflation, "taken": np.clip(share.sum(axis=0), 1.0, 0.5 * (len(share) + 1.0))}
+
+    def updated(self, steps: Steps, noise: float | None, least: float = 0.0) -> tuple[MixedModel, float]:
+        """A step of Fisher scoring, eq. (25), and by how much it may raise the restricted log-likelihood.
+
+        Parameters
+        ----------
+        steps : Steps
+            Of all tasks.
+        noise : float, optional
+            The residual variance, where the likelihood does not tell it.
+        least : float
+            The least residual variance.
+        """
+        own = steps.likelihood
+        H, slope = own.curvature.sum(axis=0), own.score.sum(axis=0)
+        sampling = _inverse(H)
+        several = np.count_nonzero(own.size, axis=0) > 1
+        score, information = self._scoring(steps, several)
+        free = np.append(several & ((self.square > 0.0) | (score[:-1] > 0.0)), noise is None)
+        if self.noise <= least and score[-1] < 0.0:
+            free[-1] = False
+        change = np.zeros(len(score))
+        change[free] = _solved(information[np.ix_(free, free)], score[free])
+        square = self.square + change[:-1]
+        square = np.where(square > 0.0, square, _PER_STEP * self.square)
+        square = np.where(square > _FLAT * np.diag(sampling), square, 0.0)
+        rise = 0.5 * float(score @ np.append(square - self.square, change[-1]) + slope @ sampling @ slope)
+        if noise is None:
+            noise = max(self.noise * np.exp(np.clip(change[-1], -_LARGEST_STEP, _LARGEST_STEP)), least)
+        mean = self.mean + sampling @ slope * np.sqrt(self.noise) / self.unit
+        square *= self.noise / noise
+        return replace(self, mean=mean, noise=noise, square=square, sampling=sampling), rise
+
+    def _scoring(self, steps: Steps, several: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Slopes and information for the variances between tasks, and last the logarithm of the noise.
+
+        Those of the noise follow, as V is linear in all of them: the slope along V is known.
+        """
+        own, (n, squares, taken) = steps.likelihood, steps.residual.T
+        size = own.size.sum(axis=0)
+        score = 0.5 * ((own.score**2).sum(axis=0) - size + own.lost.sum(axis=0))
+        information = 0.5 * own.squared_curvature.sum(axis=0)
+        of_noise = 0.5 * float(np.sum(squares / steps.noise - n + taken)) - score @ self.square
+        across = 0.5 * size - information @ self.square
+        corner = 0.5 * float(np.sum(n - 1.0)) - (across + 0.5 * size) @ self.square
+        mean, width = _prior(self.square[several], np.diag(information)[several])
+        score = np.append(score - several * (self.square - mean) / width, of_noise)
+        information = information + np.diag(several / width)
+        return score, np.block([[information, across[:, None]], [across, np.array(corner)]])
+
+
+def _prior(square: np.ndarray, information: np.ndarray) -> tuple[float, float]:
+    """Mean and variance of the features' variances between tasks, by the EM algorithm.
+
+    Where tasks are few for the features, each variance tells little by itself.
+    """
+    if not square.size:
+        return 1.0, 1.0
+    mean = max(float(np.mean(square)), 0.1 / np.sqrt(max(float(information.sum()), 1e-300)))
+    width = mean**2
+    for _ in range(_EM_STEPS):
+        width = max(float(np.mean((square - mean) ** 2 + 1.0 / (information + 1.0 / width))), mean**2)
+    return mean, width
+
+
+def _correlation(W: np.ndarray, features: np.ndarray) -> np.ndarray:
+    """Correlations of the errors of some features."""
+    size = np.sqrt(np.diag(W)[features])
+    W = W[np.ix_(features, features)]
+    return np.divide(W, np.outer(size, size), out=np.full_like(W, np.nan), where=np.outer(size, size) > 0.0)
+
+
+def _inverse(H: np.ndarray) -> np.ndarray:
+    """Inverse of a curvature; features without any have a variance of one."""
+    size = np.sqrt(np.where(np.diag(H) > 0.0, np.diag(H), 1.0))
+    scaled = H / size / size[:, None] + np.diag(np.where(np.diag(H) > 0.0, _RIDGE, 1.0))
+    return inverse_scatter(scaled) / size / size[:, None]
+
+
+def _solved(information: np.ndarray, score: np.ndarray) -> np.ndarray:
+    """The step of Fisher scoring, with parameters on one scale."""
+    size = np.sqrt(np.maximum(np.diag(information), 1e-300))
+    scaled: Any = information / size / size[:, None] + _RIDGE * np.eye(len(size))
+    return np.linalg.lstsq(scaled, score / size, rcond=1e-10)[0] / size

@@ -84,7 +84,7 @@ def _estimated(source: FitRows, coef: np.ndarray, usable: np.ndarray, joint: lis
         return found
     model, start = MixedModel.of(totals, found, joint), coef
     for _ in range(_MOST_STEPS):
-        steps = source.at(start - coef, _noise_of_tasks(found, model.noise, least)).steps(model)
+        steps = source.steps(model, start - coef, _noise_of_tasks(found, model.noise, least))
         found = finished(steps, usable, joint, noise=kind)
         found, start = replace(found, **model.over_tasks(steps)), model.drawn(steps)
         told = kind != "known" and steps.by_group is None

@@ -84,7 +84,7 @@ class MixedModel:
         known = W @ self.sampling
         taken, scale = 1.0 + float(np.trace(known)), self.noise / self.unit**2
         by_noise = np.where(tells, (W * rest).sum(axis=1) / size**2, np.nan)
-        others, shared = self._beside(W / size[:, None], known, size)
+        others, shared = self._beside(W, known, size)
         return TaskStep(
             effect=np.where(tells, self.mean + u / (size * self.unit), np.nan),
             variance=by_noise * scale / noise,
@@ -100,10 +100,10 @@ class MixedModel:
             curvature=W,
         )
 
-    def _beside(self, leak: np.ndarray, known: np.ndarray, size: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def _beside(self, W: np.ndarray, known: np.ndarray, size: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Variances of each effect by the others: by their spreads, and by the errors of their averages."""
-        leak = leak - np.diag(np.diag(leak))
-        of_averages = ((leak @ self.sampling) * leak).sum(axis=1)
+        leak = W / size[:, None] - np.eye(len(size))
+        of_averages = ((known / size[:, None] - self.sampling) * leak).sum(axis=1)
         together = (known * leak).sum(axis=1)  # the averages have errors in common with the task's own rows
         return leak**2 @ self.square, of_averages - 2.0 * (1.0 / size - self.square) * together
 

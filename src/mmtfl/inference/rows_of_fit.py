@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
-from mmtfl.inference.row_moments import Columns, RowsAtFit, Totals
+from mmtfl.inference.row_moments import Columns, RowsAtFit, TaskMoments, Totals
 from mmtfl.inference.unshrunk_effects import Plan, Steps
 from mmtfl.tasks.container import Tasks
+
+_MOST_NUMBERS = 10_000_000  # of moments that are kept: 80 MB
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,10 +99,18 @@ class FitRows:
         """The same for some columns."""
         return replace(self, asked=[replace(one, columns=columns) for one in self.asked])
 
-    def at(self, shift: np.ndarray, noise: np.ndarray) -> FitRows:
-        """The same with coefficients so much beside those of the fit, and with residual variances."""
+    def steps(self, plan: Plan, shift: np.ndarray | None = None, noise: np.ndarray | None = None) -> Steps:
+        """The steps of all tasks, from coefficients so much beside those of the fit."""
+        if noise is None:
+            noise = np.ones(sum(len(one.coef) for one in self.asked))
+        if self._moments is not None:  # the parabola of the squared loss is the same everywhere
+            return Steps.of(plan, self._moments, self._here.column_coef(), noise)
+        return Steps.joined(self._at(shift, noise)._each(_steps, plan))
+
+    def _at(self, shift: np.ndarray | None, noise: np.ndarray) -> FitRows:
         cuts = np.cumsum([len(one.coef) for one in self.asked])[:-1]
-        parts = zip(self.asked, np.split(shift, cuts), np.split(noise, cuts), strict=True)
+        shifts = [None] * len(self.asked) if shift is None else np.split(shift, cuts)
+        parts = zip(self.asked, shifts, np.split(noise, cuts), strict=True)
         return replace(self, asked=[replace(one, shift=by, noise=own) for one, by, own in parts])
 
     @property
@@ -114,11 +125,20 @@ class FitRows:
 
     def totals(self) -> Totals:
         """The sums over all tasks."""
-        return Totals.joined(self._each(_totals))
+        return Totals.of(self._moments) if self._moments is not None else Totals.joined(self._each(_totals))
 
-    def steps(self, plan: Plan) -> Steps:
-        """The steps of all tasks."""
-        return Steps.joined(self._each(_steps, plan))
+    @cached_property
+    def _moments(self) -> list[TaskMoments] | None:
+        """The moments of all tasks, where these are few and moments do not depend on coefficients."""
+        if self.tasks is None or self.tasks.groups is not None or not self.asked[0].loss.is_quadratic:
+            return None
+        n = self._here.column_coef().shape[1]
+        return list(self._here.moments()) if self.tasks.n_tasks * n**2 <= _MOST_NUMBERS else None
+
+    @property
+    def _here(self) -> RowsAtFit:
+        assert self.tasks is not None
+        return self.asked[0].rows(self.tasks)
 
     def correlation(self) -> np.ndarray | None:
         """Correlation between the errors of tasks that share rows; stored tasks share none."""

@@ -1,13 +1,17 @@
 """Effects of single tasks: generalised least squares with all matrices written out, and truth as oracle."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from scipy.optimize import minimize
 
 from mmtfl import MMTFLRegressor
+from mmtfl.inference.learn_effects import over_tasks
 from mmtfl.inference.mixed_model import MixedModel
 from mmtfl.inference.row_moments import TaskMoments
-from mmtfl.inference.unshrunk_effects import noise_variance
+from mmtfl.inference.unshrunk_effects import Steps, finished, noise_variance
 
 
 @pytest.mark.parametrize("n", [8, 40])  # fewer rows than features, and more
@@ -98,3 +102,60 @@ def test_targets_without_noise_have_effects_of_their_size():
     for y, size in ((np.full(90, 0.1), 0.0), (X @ [2.0, 0.0, 0.0], 2.0)):
         model = MMTFLRegressor(alpha=1e-9, effects=True).fit(X, y, task=task)
         assert_allclose(model.task_effects("x0")["effect"], size, atol=1e-8)
+
+
+def test_averages_without_spread_are_least_squares_in_all_tasks_with_its_errors():
+    rng = np.random.default_rng(5)
+    T, n, d = 8, 40, 3
+    X = rng.normal(size=(T, n, d)) + 3.0 * rng.normal(size=(T, n, 1))  # correlations of .9
+    y = X @ [1.0, 0.0, -1.0] + rng.normal(size=(T, n))
+    X, y = X - X.mean(axis=1, keepdims=True), y - y.mean(axis=1, keepdims=True)
+    ones, zero = np.ones(n), np.zeros((T, d))
+    rows = zip(X, y, strict=True)
+    moments = [TaskMoments.of_rows(*own, ones, ones, centred=True, residual=True) for own in rows]
+    model = MixedModel(np.ones(d), np.zeros(d), 1.0, np.zeros(d), np.eye(d))
+    for _ in range(2):  # the second pass knows the errors of the averages
+        steps = Steps.of(model, moments, zero, np.ones(T))
+        last, model = model, replace(model.updated(steps, 1.0)[0], square=np.zeros(d))
+    design = X.reshape(-1, d)
+    covariance = np.linalg.inv(design.T @ design)
+    assert_allclose(model.mean, covariance @ design.T @ y.ravel(), rtol=1e-4)
+    assert_allclose(model.sampling, covariance, rtol=1e-4)
+    found = replace(finished(steps, np.ones((T, d), dtype=bool), noise="known"), **last.over_tasks(steps))
+    analysis, flat = found.over_tasks, found.over_tasks.spread == 0.0
+    assert flat.any() and (found.inflation > 5.0).all()
+    enlarged = np.maximum(1.0, analysis._at(np.zeros(d))[2] / analysis.spare)
+    error = np.sqrt(np.diag(covariance) * enlarged)
+    assert_allclose(analysis.error[flat], error[flat], rtol=1e-4)
+
+
+def test_averages_and_spreads_are_those_of_the_restricted_likelihood():
+    rng = np.random.default_rng(6)
+    T, n, d = 50, 12, 3
+    X, task = rng.normal(size=(T, n, d)), np.repeat(np.arange(T), n)
+    X[..., 1] += X[..., 0]
+    coef = np.array([1.0, 0.0, -0.5]) + np.array([0.5, 0.7, 0.3]) * rng.normal(size=(T, d))
+    y = np.einsum("tnd,td->tn", X, coef) + rng.normal(size=(T, n))
+    level = np.eye(n)[:, :-1] - 1.0 / n
+    level = np.linalg.qr(level)[0].T  # contrasts that no level moves
+    Z, z = level @ X, y @ level.T
+
+    def averages(variances):
+        V = variances[-1] * np.eye(n - 1) + np.einsum("tnd,d,tmd->tnm", Z, variances[:-1], Z)
+        weighted = np.linalg.solve(V, Z)
+        H = np.einsum("tnd,tne->de", Z, weighted)
+        mean = np.linalg.solve(H, np.einsum("tnd,tn->d", weighted, z))
+        left = z - Z @ mean
+        fit = np.einsum("tn,tn->", left, np.linalg.solve(V, left[..., None])[..., 0])
+        return mean, H, 0.5 * (fit + np.linalg.slogdet(V)[1].sum() + np.linalg.slogdet(H)[1])
+
+    best = np.exp(minimize(lambda logs: averages(np.exp(logs))[2], np.log([0.2, 0.2, 0.2, 1.0])).x)
+    mean, H, _ = averages(best)
+    error = np.sqrt(np.diag(np.linalg.inv(H)))
+    model = MMTFLRegressor(alpha=0.02, pooling=0.9, effects=True).fit(X.reshape(-1, d), y.ravel(), task=task)
+    unit, found = over_tasks(model.effects_)
+    assert_allclose(unit * found.average, mean, atol=0.1 * error.min())
+    assert_allclose(unit * found.error, error, rtol=0.06)
+    assert_allclose(
+        unit * found.spread, np.sqrt(best[:-1]), rtol=0.2
+    )  # by Paule and Mandel, another estimator

@@ -51,7 +51,7 @@ def learn_effects(model: Any, prepared: Any) -> dict[str, Any]:
     joint = _joint(columns_of(model), features, columns)
     explained, correlation = explained_by(Pooled.of(source.totals()).first(n)), source.correlation()
     usable[:, list(explained)] = False
-    found = _estimated(source, coef, usable, joint, _noise_of(model))
+    found = _estimated(source, coef, usable, joint, model._loss)
     others = [", ".join(f"`{names[features[k]]}`" for k in explained.get(j, ())) for j in range(n)]
     scale = unit[:, None] / columns.unit[:n]
     return {
@@ -73,15 +73,17 @@ def learn_effects(model: Any, prepared: Any) -> dict[str, Any]:
     }
 
 
-def _estimated(source: FitRows, coef: np.ndarray, usable: np.ndarray, joint: list[Any], kind: str) -> Effects:
+def _estimated(source: FitRows, coef: np.ndarray, usable: np.ndarray, joint: list[Any], loss: Any) -> Effects:
     """The step from the fit, and then those of a mixed model until its likelihood settles.
 
     Each of these begins at shrunk effects: the parabola of classes and counts depends on where it is taken.
     """
-    totals, least = source.totals(), 1.0 if kind == "counts" else 0.0
+    totals, kind = source.totals(), _noise_of(loss)
     found = finished(source.steps(FromFit.of(totals, coef, joint)), usable, joint, noise=kind)
-    if len(coef) < _FEWEST_TASKS or min(totals.rows, source.n_shared) < _FEWEST_ROWS * coef.shape[1]:
+    few_rows = min(totals.rows, source.n_shared) < _FEWEST_ROWS * coef.shape[1]
+    if len(coef) < _FEWEST_TASKS or few_rows or not isinstance(loss, Loss):
         return found
+    least = 1.0 if kind == "counts" else 0.0
     model, start = MixedModel.of(totals, found, joint), coef
     for _ in range(_MOST_STEPS):
         steps = source.steps(model, start - coef, _noise_of_tasks(found, model.noise, least))
@@ -175,7 +177,7 @@ def add_effects(model: Any, tasks: Tasks, intercept: float, unit: float) -> None
     usable = could_use(tasks, fit_intercept=model.fit_intercept)[:, columns.places]
     totals, coef = Totals.of(rows.moments()), columns.coef(rows.coef)
     steps = Steps.of(FromFit.of(totals, coef), rows.moments(), coef, np.ones(1))
-    found = finished(steps, usable, noise=_noise_of(model))
+    found = finished(steps, usable, noise=_noise_of(model._loss))
     apart, n = known["explained"] != "", len(features)
     for name, values in (("effect", found.effect), ("error", found.error), ("about", found.error)):
         known[name][-1] = np.where(apart, np.nan, values[0, :n] * unit / columns.unit[:n])
@@ -194,8 +196,7 @@ def over_tasks(known: Mapping[str, Any]) -> tuple[np.ndarray, MetaAnalysis]:
     )  # fmt: skip
 
 
-def _noise_of(model: Any) -> str:
-    loss = model._loss
+def _noise_of(loss: Any) -> str:
     if not isinstance(loss, Loss):
         return "unknown"
     return "known" if loss.has_classes else "unknown" if loss.on_residuals else "counts"

@@ -6,8 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from cli.typed import refusal, run
 from mmtfl import load
-from mmtfl.cli.main import main
 from mmtfl.report.sentences import with_interval
 
 
@@ -22,14 +22,13 @@ def folder(tmp_path_factory):
     table["died"] = np.where(rng.uniform(size=480) < 1 / (1 + np.exp(-1.5 * table["age"])), "yes", "no")
     table.to_csv(place / "t.csv", index=False)
     for target, other in (("stay", "died"), ("died", "stay")):
-        words = f"--task hospital --target {target} --drop {other} --alphas 12 --folds 3 --quiet".split()
-        assert main(["cv", str(place / "t.csv"), *words, "-o", str(place / f"{target}.mmtfl")]) == 0
+        words = f"--task hospital --target {target} --drop {other} --alphas 12 --folds 3 --quiet -o"
+        run(["cv", place / "t.csv", words, place / f"{target}.mmtfl"])
     return place
 
 
 def shown(capsys, *arguments):
-    assert main(["inspect", *map(str, arguments)]) == 0
-    return capsys.readouterr().out
+    return run(["inspect", *arguments], capsys).out
 
 
 def test_the_table_has_averages_with_words_and_says_hospital(folder, capsys):
@@ -48,8 +47,8 @@ def test_one_feature_shows_the_hospitals(folder, capsys):
     for task, *numbers in frame[["task", "effect", "lower", "upper"]].itertuples(index=False):
         row = next(line for line in text.splitlines() if line.lstrip().startswith(task))
         assert with_interval(*numbers).replace("−", "-") in row
-    assert main(["inspect", str(folder / "stay.mmtfl"), "--feature", "doze"]) == 2
-    assert "did you mean 'dose'?" in capsys.readouterr().err
+    told = refusal(["inspect", folder / "stay.mmtfl", "--feature doze"], capsys)
+    assert "did you mean 'dose'?" in told
 
 
 def test_files_and_json_have_the_rows_of_the_model(folder, capsys):
@@ -72,9 +71,8 @@ def test_classes_are_odds_with_a_line_on_how_to_read_them(folder, capsys):
 
 
 def test_a_single_fit_shows_its_coefficients(folder, capsys):
-    fit = ["fit", str(folder / "t.csv"), "--task", "hospital", "--target", "stay", "--drop", "died"]
-    assert main([*fit, "--quiet", "-o", str(folder / "fit.mmtfl")]) == 0
+    words = "--task hospital --target stay --drop died --quiet -o"
+    run(["fit", folder / "t.csv", words, folder / "fit.mmtfl"])
     assert "Features in use" in shown(capsys, folder / "fit.mmtfl")
     assert "Features in use" in shown(capsys, folder / "stay.mmtfl", "--coefficients")
-    assert main(["inspect", str(folder / "fit.mmtfl"), "--feature", "age"]) == 2
-    assert "mmtfl cv" in capsys.readouterr().err
+    assert "mmtfl cv" in refusal(["inspect", folder / "fit.mmtfl", "--feature age"], capsys)

@@ -1,5 +1,8 @@
 """Commands as they are typed: their words, what they print, and the line in which one is refused."""
 
+import io
+from contextlib import redirect_stderr, redirect_stdout
+
 from mmtfl.cli.main import main
 
 
@@ -9,9 +12,13 @@ def typed(words):
 
 
 def run(words, capsys=None, code=0):
-    """Type a command; give what it printed."""
-    assert main(typed(words)) == code
-    return None if capsys is None else capsys.readouterr()
+    """Type a command; give what it printed, or with no `capsys` print nothing."""
+    if capsys is not None:
+        assert main(typed(words)) == code
+        return capsys.readouterr()
+    with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
+        assert main(typed(words)) == code
+    return None
 
 
 def refusal(words, capsys):

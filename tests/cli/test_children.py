@@ -43,44 +43,24 @@ def wait_for(condition, seconds):
     return False
 
 
-def started(words, folder, ready, n_children, package="mmtfl"):
-    """A command in a group of its own, once it is at work with some children."""
+def ended_by(how, words, folder, ready, package="mmtfl"):
+    """End a command by a signal once it is at work with two children; its exit code, and who is left."""
     with open(folder / "stderr", "w") as told:
         process = subprocess.Popen(
-            [sys.executable, "-m", package, *words],
-            cwd=folder,
-            stdout=told,
-            stderr=told,
+            [sys.executable, "-m", package, *words], cwd=folder, stdout=told, stderr=told,
             start_new_session=True,
-        )
-    at_work = wait_for(lambda: ready() and len(descendants(process.pid)) >= n_children, 120)
+        )  # fmt: skip
+    at_work = wait_for(lambda: ready() and len(descendants(process.pid)) >= 2, 120)
     assert at_work, (folder / "stderr").read_text()
-    return process, descendants(process.pid)
-
-
-def send(how, process):
-    """Send a signal; Ctrl-C on a terminal goes to the whole group."""
+    children = descendants(process.pid)
+    # Ctrl-C on a terminal goes to the whole group
     (os.killpg if how == signal.SIGINT else os.kill)(process.pid, how)
-
-
-@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
-def test_the_processes_of_reproduce_end_with_it(how, tmp_path):
-    words = ["reproduce", "--datasets", "D1", "--methods", "stl", "--table2", "--jobs", "2", "--out", "run"]
-    cells = tmp_path / "run" / "cells"
-
-    def ready():
-        return cells.is_dir() and any(cells.iterdir())
-
-    process, children = started(words, tmp_path, ready, 2, package="mmtfl_lab")
-    send(how, process)
-    process.wait(30)
+    process.wait(60)
+    wait_for(lambda: not any(map(is_alive, children)), 3)
     left = [pid for pid in children if is_alive(pid)]
-    gone = wait_for(lambda: not any(map(is_alive, children)), 3)
-    for pid in filter(is_alive, children):
+    for pid in left:
         os.kill(pid, signal.SIGKILL)
-    assert gone, left
-    assert process.returncode == (130 if how == signal.SIGINT else -how)
-    assert "Traceback" not in (tmp_path / "stderr").read_text()
+    return process.returncode, left
 
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
@@ -89,19 +69,10 @@ def test_the_workers_of_a_local_cluster_end_with_the_command(how, tmp_path):
     assert main(["datasets", "d1", "-o", str(tmp_path / "d1.csv")]) == 0
     words = ["cv", "d1.csv", "--task", "task", "--target", "y", "-o", "m.mmtfl", "--folds", "60"]
     errors = tmp_path / "stderr"
-    process, children = started(
-        [*words, "--dask", "local", "--workers", "2"],
-        tmp_path,
-        lambda: " paths" in errors.read_text(),
-        2,
-    )
-    send(how, process)
-    process.wait(60)
-    gone = wait_for(lambda: not any(map(is_alive, children)), 3)
-    for pid in filter(is_alive, children):
-        os.kill(pid, signal.SIGKILL)
-    told = errors.read_text()
-    assert gone
+    words += ["--dask", "local", "--workers", "2"]
+    code, left = ended_by(how, words, tmp_path, lambda: " paths" in errors.read_text())
+    assert not left
     if how == signal.SIGINT:
-        assert (process.returncode, told.splitlines()[-1]) == (130, "mmtfl: interrupted.")
+        told = errors.read_text()
+        assert (code, told.splitlines()[-1]) == (130, "mmtfl: interrupted.")
         assert "Traceback" not in told

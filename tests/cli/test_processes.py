@@ -83,17 +83,14 @@ def test_a_disk_that_fills_up_in_the_middle_of_a_file(tmp_path):
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no /dev/full")
 def test_stdout_on_a_full_disk(tmp_path):
     with open("/dev/full", "w") as full:
-        done = subprocess.run(
-            [*COMMAND, "datasets", "d1"], cwd=tmp_path, stdout=full, stderr=subprocess.PIPE, text=True
-        )
+        done = subprocess.run([*COMMAND, "datasets", "d1"], stdout=full, stderr=subprocess.PIPE, text=True)
     assert done.returncode == 1
     assert done.stderr.splitlines() == ["mmtfl: the output: No space left on device."]
 
 
-def test_a_reader_that_has_seen_enough_is_no_error(tmp_path):
-    with subprocess.Popen(
-        [*COMMAND, "datasets", "d1"], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    ) as process:
+def test_a_reader_that_has_seen_enough_is_no_error():
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    with subprocess.Popen([*COMMAND, "datasets", "d1"], **pipes) as process:
         assert process.stdout.readline().startswith("task,x0")
         process.stdout.close()
         assert process.stderr.read() == ""
@@ -101,13 +98,11 @@ def test_a_reader_that_has_seen_enough_is_no_error(tmp_path):
 
 
 @pytest.mark.parametrize("tokens", [["datasets"], ["datasets", "--help"]])
-def test_a_reader_that_has_gone_away_before_a_table_is_no_error(tmp_path, tokens):
+def test_a_reader_that_has_gone_away_before_a_table_is_no_error(tokens):
     reading, writing = os.pipe()
     os.close(reading)
     try:
-        done = subprocess.run(
-            [*COMMAND, *tokens], cwd=tmp_path, stdout=writing, stderr=subprocess.PIPE, text=True
-        )
+        done = subprocess.run([*COMMAND, *tokens], stdout=writing, stderr=subprocess.PIPE, text=True)
     finally:
         os.close(writing)
     assert (done.returncode, done.stderr) == (0, "")

@@ -45,11 +45,3 @@ def test_a_raw_table_makes_a_page_without_raw_warnings(rows, target, tmp_path, c
     assert target != "score" or "Effect of age against its values" in text
     err = capfd.readouterr().err
     assert "Warning" not in err and "Traceback" not in err
-
-
-def test_a_raw_table_is_compared(rows, tmp_path, capsys):
-    table = tmp_path / "t.csv"
-    rows.drop(columns=["passed", "visits"]).to_csv(table, index=False)
-    words = ["--task", "school", "--target", "score", "--methods", "mmtfl", "separate", "--repeats", "2"]
-    assert main(["compare", str(table), *words, "--jobs", "1", "-q"]) == 0
-    assert "judged by 6 schools" in capsys.readouterr().out

@@ -21,22 +21,13 @@ from mmtfl import (
     TwoStrengthCV,
 )
 from mmtfl.datasets import make_tasks
-from mmtfl.persistence.archive import plain
 from mmtfl.report.summary import describe
+
+SIZE = {"n_tasks": 4, "n_samples": 30, "n_features": 8, "n_informative": 3, "noise": 0.5, "random_state": 0}
 
 
 def regression(**options):
-    return make_tasks(
-        **{
-            "n_tasks": 4,
-            "n_samples": 30,
-            "n_features": 8,
-            "n_informative": 3,
-            "noise": 0.5,
-            "random_state": 0,
-        }
-        | options
-    )
+    return make_tasks(**SIZE | options)
 
 
 def classification(**options):
@@ -51,12 +42,8 @@ MODELS = {
     "family": lambda: fit(MMTFLRegressor(p=1, k=2, alpha=0.1), regression()),
     "log": lambda: fit(MMTFLRegressor(p=2, k="log", alpha=0.1), regression()),
     "classifier": lambda: fit(MMTFLClassifier(alpha=0.02), classification()),
-    "search": lambda: fit(
-        MMTFLRegressorCV(pk=((2, 2), (2, "log")), alphas=5, cv=3, poolings=(0,)), regression()
-    ),
-    "search, classes": lambda: fit(
-        MMTFLClassifierCV(pk=(2, 1), alphas=4, cv=3, poolings=(0,)), classification()
-    ),
+    "search": lambda: fit(MMTFLRegressorCV(((2, 2), (2, "log")), 5, 3, poolings=(0,)), regression()),
+    "search, classes": lambda: fit(MMTFLClassifierCV((2, 1), 4, 3, poolings=(0,)), classification()),
     "dirty": lambda: fit(DirtyRegressor(), regression()),
     "robust": lambda: fit(RobustRegressor(alpha_shared=0.5, alpha_outlier=0.9), regression()),
     "low rank": lambda: fit(LowRankRegressor(), regression()),
@@ -73,14 +60,9 @@ MODELS = {
 
 def test_features_are_counted_and_measured():
     model = fit(MMTFLRegressor(alpha=0.1), regression())
-    model.coef_ = np.array(
-        [
-            [1.0, 2.0, 0.0, 0.0, 3.0, 0.0, 0.0, 0.0],
-            [1.0, -2.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0],
-            [-1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0],
-            [5.0, 2.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0],
-        ]
-    )
+    model.coef_ = np.zeros((4, 8))
+    model.coef_[:, :2] = [[1.0, 2.0], [1.0, -2.0], [-1.0, 0.0], [5.0, 2.0]]
+    model.coef_[0, 4] = 3.0
     model.c_ = np.array([2.0, 1.0, 0.0, 0.0, 3.0, 0.0, 0.0, 0.0])
     summary = describe(model)
     assert summary.counts == {"shared": 1, "partial": 1, "single": 1, "none": 5}
@@ -89,10 +71,8 @@ def test_features_are_counted_and_measured():
     assert (by_position[0].kind, by_position[1].kind, by_position[4].kind) == ("shared", "partial", "single")
     assert by_position[0].coef == pytest.approx(((1 + 1 - 1 + 5) / 4, -1.0, 5.0))
     assert by_position[1].coef == (0.5, -2.0, 2.0)
-    assert [by_position[j].used_by for j in (0, 1, 4, 2)] == [
-        *("all 4 tasks", "3 of 4 tasks"),
-        *("one task (0)", "no task"),
-    ]
+    who = ["all 4 tasks", "3 of 4 tasks", "one task (0)", "no task"]
+    assert [by_position[j].used_by for j in (0, 1, 4, 2)] == who
     assert summary.usage == "Of 8 features, 3 are used: 1 by all 4 tasks, 1 by some, 1 by one."
     assert by_position[0].agreement == pytest.approx(3 / 4)
     assert by_position[1].agreement == pytest.approx(2 / 3)
@@ -179,14 +159,3 @@ def test_one_fold_says_nothing_of_the_error():
     (curve,) = summary.as_dict()["search"]["curves"]
     assert curve["error"] == [None] * 4
     assert None not in curve["mean"]
-
-
-def test_plain_knows_what_json_does_not():
-    assert plain([np.float64(1.5), np.inf, -np.inf, np.nan, (np.int64(2),), {1: np.array([True])}]) == [
-        1.5,
-        "inf",
-        "-inf",
-        None,
-        [2],
-        {"1": [True]},
-    ]

@@ -30,25 +30,32 @@ _LEAST = {"repeats": 1, "folds": 2, "seed": 0, "jobs": 1}
 @Parameter(name="*", group=TABLE)
 @dataclass(frozen=True)
 class ColumnOptions:
-    """Which columns are predicted, and from which."""
+    """Which columns are predicted, and from which.
+
+    Parameters
+    ----------
+    target
+        Column to predict. Several: each target is a task, and all share their rows.
+    task
+        Column of task labels: hospital, school, machine. Left out for one model, or for several
+        targets.
+    features
+        Columns to predict from; by default all others that have a name.
+    drop
+        Columns that are not features.
+    categories
+        Columns of levels that look like numbers; text and true/false are levels anyway.
+    reference
+        The level that the others of a column are compared with, as ward=medicine; by default the
+        most frequent.
+    """
 
     target: Annotated[tuple[str, ...], SEVERAL] = ()
-    "Column to predict. Several: each target is a task, and all share their rows."
-
     task: str | None = None
-    "Column of task labels: hospital, school, machine. Left out for one model, or for several targets."
-
     features: Annotated[list[str] | None, SEVERAL] = None
-    "Columns to predict from; by default all others that have a name."
-
     drop: Annotated[list[str] | None, SEVERAL] = None
-    "Columns that are not features."
-
     categories: Annotated[list[str] | None, SEVERAL] = None
-    "Columns of levels that look like numbers; text and true/false are levels anyway."
-
     reference: Annotated[list[str] | None, SEVERAL] = None
-    "The level that the others of a column are compared with, as ward=medicine; by default the most frequent."
 
     def references(self) -> dict[str, str] | None:
         """The levels that others are compared with, by column."""
@@ -58,31 +65,38 @@ class ColumnOptions:
 @Parameter(name="*", group=TABLE)
 @dataclass(frozen=True)
 class TableOptions(ColumnOptions):
-    """Which columns are used, and how."""
+    """Which columns are used, and how.
+
+    Parameters
+    ----------
+    weights
+        Column of row weights: 2 counts as a repeated row.
+    group
+        Column of groups, such as the patient: rows of a group are never on both sides of a split.
+    time
+        Column of numbers or dates: rows are predicted by earlier rows of their task only.
+    offset
+        Column of a known part of the linear predictor: its coefficient is 1.
+    exposure
+        Column of exposures (person years, visits) for counts: its logarithm is an offset.
+    absent_features
+        With allow, a column that is missing in all rows of a task is a feature that the task does
+        not have.
+    impute
+        Fill missing numbers with the median of their task, or refuse them.
+    classify
+        Whether targets are two classes or numbers; by default text and numbers with two values are
+        classes.
+    """
 
     weights: str | None = None
-    "Column of row weights: 2 counts as a repeated row."
-
     group: str | None = None
-    "Column of groups, such as the patient: rows of a group are never on both sides of a split."
-
     time: str | None = None
-    "Column of numbers or dates: rows are predicted by earlier rows of their task only."
-
     offset: str | None = None
-    "Column of a known part of the linear predictor: its coefficient is 1."
-
     exposure: str | None = None
-    "Column of exposures (person years, visits) for counts: its logarithm is an offset."
-
     absent_features: Literal["error", "allow"] = "error"
-    "With allow, a column that is missing in all rows of a task is a feature that the task does not have."
-
     impute: Literal["median", "error"] = "median"
-    "Fill missing numbers with the median of their task, or refuse them."
-
     classify: Annotated[bool | None, Parameter(negative="--regress")] = None
-    "Whether targets are two classes or numbers; by default text and numbers with two values are classes."
 
     def named(self) -> dict[str, Any]:
         """The columns that are no features, for `TableRecipe.learn`."""
@@ -106,22 +120,28 @@ class TableOptions(ColumnOptions):
 @Parameter(name="*", group=TABLE)
 @dataclass(frozen=True)
 class TextOptions:
-    """How files are read; what a text file has is found out otherwise."""
+    """How files are read; what a text file has is found out otherwise.
+
+    Parameters
+    ----------
+    separator
+        What stands between the cells of a text file, such as ';'.
+    decimal
+        The decimal mark of a text file.
+    encoding
+        The encoding of a text file, such as latin-1.
+    sheet
+        The sheet of a spreadsheet, by name or by number; by default the first.
+    missing
+        A code of missing cells, such as -999, besides empty cells and . - ? n/a NULL NaN; may be
+        repeated.
+    """
 
     separator: str | None = None
-    "What stands between the cells of a text file, such as ';'."
-
     decimal: Literal[".", ","] | None = None
-    "The decimal mark of a text file."
-
     encoding: str | None = None
-    "The encoding of a text file, such as latin-1."
-
     sheet: str | None = None
-    "The sheet of a spreadsheet, by name or by number; by default the first."
-
     missing: Annotated[list[str] | None, Parameter(negative=(), allow_leading_hyphen=True)] = None
-    "A code of missing cells, such as -999, besides empty cells and . - ? n/a NULL NaN; may be repeated."
 
     def open(self, path: Path, missing: Iterable[str] = ()) -> Any:
         """A table on disk, a `TableFile`; with the codes of missing cells that a model remembers."""
@@ -135,70 +155,91 @@ class TextOptions:
 @Parameter(name="*", group=MODEL)
 @dataclass(frozen=True)
 class ModelOptions:
-    """Options of all models."""
+    """Options of all models.
+
+    Parameters
+    ----------
+    standardize
+        Put the features on one scale, so that the penalty treats them alike.
+    scale_targets
+        Put each task's target on one scale; by default done for several target columns, and with
+        huber.
+    loss
+        Of numbers: squared (the default), huber or poisson; or LABEL=LOSS for each task, also
+        logistic.
+    delta
+        With --loss huber: residuals beyond this count by their size alone, in units of the target's
+        spread.
+    levels
+        Whether each task's level borrows from the others, and from columns that are constant within
+        tasks.
+    task_weight
+        equal for the same total weight of every task, or LABEL=W; by default large tasks count
+        most.
+    penalty_weight
+        How strongly columns are penalised, as COLUMN=W: 0 for never, inf to leave one out; 1 for
+        the others.
+    positive
+        Columns whose coefficients must not be negative, or all.
+    max_iter
+        Most passes of the solver.
+    tol
+        How close to stationary the solution must be.
+    """
 
     standardize: bool = True
-    "Put the features on one scale, so that the penalty treats them alike."
-
     scale_targets: bool | None = None
-    "Put each task's target on one scale; by default done for several target columns, and with huber."
-
     loss: Annotated[list[str] | None, SEVERAL] = None
-    "Of numbers: squared (the default), huber or poisson; or LABEL=LOSS for each task, also logistic."
-
     delta: float = 1.35
-    "With --loss huber: residuals beyond this count by their size alone, in units of the target's spread."
-
     levels: Literal["shrunk", "free"] = "shrunk"
-    "Whether each task's level borrows from the others, and from columns that are constant within tasks."
-
     task_weight: Annotated[list[str] | None, SEVERAL] = None
-    "equal for the same total weight of every task, or LABEL=W; by default large tasks count most."
-
     penalty_weight: Annotated[list[str] | None, SEVERAL] = None
-    "How strongly columns are penalised, as COLUMN=W: 0 for never, inf to leave one out; 1 for the others."
-
     positive: Annotated[list[str] | None, SEVERAL] = None
-    "Columns whose coefficients must not be negative, or all."
-
     max_iter: int = 1000
-    "Most passes of the solver."
-
     tol: float = 1e-7
-    "How close to stationary the solution must be."
 
 
 @Parameter(name="*", group=SCALE)
 @dataclass(frozen=True)
 class ScaleOptions:
-    """Clusters, checkpoints and limits of memory."""
+    """Clusters, checkpoints and limits of memory.
+
+    Parameters
+    ----------
+    dask
+        Work on a Dask cluster: the address of its scheduler, or local for workers on this machine.
+    workers
+        Workers that --dask local starts; by default one per processor.
+    checkpoint
+        Keep the state of the work in this file: the same command goes on from it.
+    memory_limit
+        Leave the rows in the parquet file or folder and take no more memory than this, such as 2GB.
+    """
 
     dask: str | None = None
-    "Work on a Dask cluster: the address of its scheduler, or local for workers on this machine."
-
     workers: int | None = None
-    "Workers that --dask local starts; by default one per processor."
-
     checkpoint: Path | None = None
-    "Keep the state of the work in this file: the same command goes on from it."
-
     memory_limit: str | None = None
-    "Leave the rows in the parquet file or folder and take no more memory than this, such as 2GB."
 
 
 @Parameter(name="*", group=OUTPUT)
 @dataclass(frozen=True)
 class TalkOptions:
-    """How much is said, and how."""
+    """How much is said, and how.
+
+    Parameters
+    ----------
+    json
+        Print the result as JSON.
+    quiet
+        Show only errors and warnings on stderr.
+    verbose
+        Show more on stderr.
+    """
 
     json: Annotated[bool, SWITCH] = False
-    "Print the result as JSON."
-
     quiet: Annotated[bool, Parameter(name=["--quiet", "-q"], negative=(), show_default=False)] = False
-    "Show only errors and warnings on stderr."
-
     verbose: Annotated[bool, Parameter(name=["--verbose", "-v"], negative=(), show_default=False)] = False
-    "Show more on stderr."
 
     def say(self, line: str) -> None:
         """Print a line on stderr, unless quiet."""
@@ -226,10 +267,15 @@ class TalkOptions:
 @Parameter(name="*", group=OUTPUT)
 @dataclass(frozen=True)
 class FileOptions(TalkOptions):
-    """Where the result goes."""
+    """Where the result goes.
+
+    Parameters
+    ----------
+    force
+        Overwrite an existing file.
+    """
 
     force: Annotated[bool, SWITCH] = False
-    "Overwrite an existing file."
 
     def written(self, path: Path, about: str = "", **found: Any) -> None:
         """Tell of the result, in words on stderr or as JSON."""

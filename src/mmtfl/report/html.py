@@ -2,8 +2,12 @@
 
 import base64
 import hashlib
+import io
 import json
+import warnings
 from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -12,12 +16,15 @@ import numpy as np
 
 import mmtfl
 from mmtfl.errors import require
+from mmtfl.estimators.fitted_curves import shapes
 from mmtfl.estimators.results import KINDS, MEANINGS
 from mmtfl.inference.heldout_errors import reliability
 from mmtfl.persistence.files import check_target, write_text
-from mmtfl.plots.figures import learned
+from mmtfl.plots import CurveDisplay, HistoryDisplay, SearchDisplay
+from mmtfl.plots.figures import columns_of, learned
+from mmtfl.plots.search_display import above_last, search_curves
 from mmtfl.plots.sharing_map import order_features, order_tasks
-from mmtfl.report import pictures, sentences
+from mmtfl.report import sentences
 from mmtfl.report.effect_table import EffectPage
 from mmtfl.report.evaluation import TITLES, Evaluation, evaluate
 from mmtfl.report.rows import N_FOLDS, kind_of_targets
@@ -35,6 +42,15 @@ SCORE_NAMES = {
 MOST_TARGETS = 4  # that a title names
 STEPS = 32767  # of the coefficients' quantisation, each feature on its own scale
 RUN_NAMES = {"data": "Data file", "sha256": "SHA-256"}  # other keys are names already
+WIDE = 6.4, 3.4  # inches
+MOST_CURVES = 12  # effects that are drawn
+STYLE = {
+    "svg.fonttype": "none",  # text stays text, in the fonts of the reader
+    "svg.hashsalt": "mmtfl",  # the same picture has the same bytes
+    "font.family": "sans-serif",
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+}
 # characters that could end the element or the line that JSON stands in
 _UNSAFE = {ord(character): f"\\u{ord(character):04x}" for character in "<>&\u2028\u2029"}
 
@@ -189,15 +205,15 @@ def _contents(
         "verdict": verdict,
         "n_folds": N_FOLDS,
         "calibration": curve and sentences.calibration(curve),
-        "reliability": curve and pictures.calibration_picture(curve),
+        "reliability": curve and calibration_picture(curve),
         "tasks": TaskTable(summary, evaluation),
         "features": summary.features[:MOST_FEATURES],
-        "curves": pictures.curve_pictures(inner, effects),
+        "curves": curve_pictures(inner, effects),
         "kinds": kinds,
         "headline": headline,
         "chose_member": _chose_member(summary),
-        "search_picture": pictures.search_picture(model),
-        "history_picture": pictures.history_picture(model),
+        "search_picture": search_picture(model),
+        "history_picture": history_picture(model),
         "level_unit": {"classes": " (log odds)", "counts": " (log)"}.get(kind_of_targets(inner) or "", ""),
         "member": summary.member and sentences.pair(summary.member),
         "run_facts": _run_facts(summary, source),
@@ -342,3 +358,89 @@ def _embedded(model: Any, summary: ModelSummary) -> dict[str, Any]:
 
 def _short(value: Any, digits: int = 4) -> float | None:
     return None if value is None else float(f"{value:.{digits}g}")
+
+
+# -- pictures ------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Picture:
+    """An image as a data URL, and a sentence that says what it shows."""
+
+    source: str
+    alt: str
+
+
+def picture(draw: Callable[..., Any], alt: str, *, size: tuple[float, float] = WIDE) -> Picture:
+    """Call `draw` with new axes, and keep what it drew as SVG."""
+    with require("matplotlib.style", "plots").context(["default", STYLE]):
+        figure = require("matplotlib.figure", "plots").Figure(figsize=size, layout="constrained")
+        file = io.StringIO()
+        # a character that matplotlib's fonts lack is drawn by the browser
+        with warnings.catch_warnings(action="ignore", category=UserWarning):
+            draw(ax=figure.add_subplot())
+            figure.savefig(file, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
+    text = file.getvalue().encode("utf-8", errors="replace")
+    return Picture(f"data:image/svg+xml;base64,{base64.b64encode(text).decode('ascii')}", alt)
+
+
+def search_picture(model: Any) -> Picture | None:
+    """Held-out score against the strength; None without a search, or with one strength."""
+    if not getattr(model, "cv_results_", None):
+        return None
+    if all(len(curve.strength) < 2 for curve in search_curves(model)[0]):
+        return None
+    draw = partial(SearchDisplay.from_estimator, model)
+    return picture(draw, "Held-out score against the strength of the penalty.")
+
+
+def history_picture(model: Any) -> Picture | None:
+    """The objective above its last value after each pass; None with fewer than two passes above it."""
+    history = np.asarray(model._fitted().history_, dtype=float)
+    if not np.isfinite(history).all() or np.count_nonzero(above_last(history)) < 2:
+        return None
+    draw = partial(HistoryDisplay.from_estimator, model._fitted())
+    return picture(draw, f"Objective above its last value after each of {len(history)} passes.")
+
+
+@dataclass(frozen=True)
+class Curve:
+    """The effect of a feature that is a curve: large for its card, and a line that stands beside its name."""
+
+    name: str
+    picture: Picture
+    line: str
+
+
+def curve_pictures(model: Any, effects: Any) -> list[Curve]:
+    """The first effects of features that are curves, in the order of the table of effects."""
+    if getattr(model, "curves_", None) is None:
+        return []
+    kinds = zip(model._feature_names(), shapes(model)[0], strict=True)
+    curved = [name for name, kind in kinds if kind == "curve"]
+    if effects is not None:
+        order = {row["feature"]: i for i, row in enumerate(effects.rows)}
+        curved.sort(key=lambda name: order.get(name, len(order)))
+    return [_curve(model, name) for name in curved[:MOST_CURVES]]
+
+
+def _curve(model: Any, name: str) -> Curve:
+    effect = columns_of(model.curve(name))["effect"]
+    size = float(np.ptp(effect)) or 1.0
+    places = zip(np.linspace(1, 47, len(effect)), 14 - 12 * (effect - effect.min()) / size, strict=True)
+    line = "M" + "L".join(f"{x:.0f} {y:.1f}" for x, y in places)
+    draw = partial(CurveDisplay.from_estimator, model, name)
+    alt = f"Effect of {name} against its values, a curve."
+    return Curve(name, picture(draw, alt, size=(4.4, 2.8)), line)
+
+
+def calibration_picture(curve: dict[str, np.ndarray]) -> Picture:
+    """How often held-out rows are of the second class, by the probability they were given."""
+    display = require("sklearn.calibration", "plots").CalibrationDisplay
+
+    def draw(ax: Any) -> None:
+        display(curve["share"], curve["probability"], curve["probability"]).plot(ax=ax, name="as predicted")
+        ax.set(xlabel="probability of the second class", ylabel="share of the second class")
+
+    bins = len(curve["share"])
+    return picture(draw, f"Share of the second class by its probability, in {bins} bins of held-out rows.")

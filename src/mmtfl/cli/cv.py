@@ -88,12 +88,7 @@ def cv(
         Seed of the folds.
     """
     pairs = _pairs(pk)
-    if folds is not None and folds < 2:
-        raise BadInput(f"--folds {folds}: at least 2 are needed, one to fit on and one to score.")
-    if jobs == 0:
-        raise BadInput("--jobs 0: use 1, a number of threads, or -1 for all processors.")
-    if seed < 0:
-        raise BadInput(f"--seed {seed}: use 0 or a positive number.")
+    options.check_counts(folds=folds, jobs=abs(jobs), seed=seed)
     if poolings is not None and not all(0.0 <= value < 1.0 for value in poolings):
         raise BadInput("--poolings must be numbers from 0 to below 1, such as 0 0.9.")
     suits = None

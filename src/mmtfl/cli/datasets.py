@@ -9,6 +9,7 @@ from cyclopts import Group, Parameter
 from mmtfl.cli.main import BadInput
 from mmtfl.cli.options import SWITCH, TARGET_FILE, FileOptions
 from mmtfl.cli.output import check_table_output, print_csv, print_json, print_table, write_table
+from mmtfl.wording import suggest
 
 _MADE = Group("Simulated datasets", sort_key=1)
 
@@ -105,14 +106,10 @@ def _list(talk: FileOptions) -> int:
 
 
 def _make(name: str, options: dict[str, Any]) -> tuple[Any, str, list[str]]:
-    from difflib import get_close_matches
-
     from mmtfl.datasets.catalogue import CATALOGUE, as_table
 
     if name not in CATALOGUE:
-        close = get_close_matches(name, CATALOGUE, n=1)
-        hint = f"did you mean {close[0]!r}?" if close else "`mmtfl datasets` lists them."
-        raise BadInput(f"There is no dataset {name!r}: {hint}")
+        raise BadInput(f"There is no dataset {name!r}{suggest(name, list(CATALOGUE), 'names')}")
     entry = CATALOGUE[name]
     idle = [option for option in options if option not in entry.options]
     if idle:

@@ -323,8 +323,7 @@ def check_counts(**counts: int | None) -> None:
     """Refuse counts that are too small; None was not given."""
     for option, value in counts.items():
         if value is not None and value < _LEAST[option]:
-            wanted = f"at least {_LEAST[option]}" if _LEAST[option] else "0 or more"
-            raise BadInput(f"--{option} must be {wanted}, got {value}.")
+            raise BadInput(f"--{option} {value}: it must be {_LEAST[option]} or more.")
 
 
 def choose(option: str, given: list[str] | None, known: Iterable[str]) -> list[str]:

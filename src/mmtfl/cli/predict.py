@@ -13,8 +13,6 @@ from mmtfl.cli.output import check_table_output, load_model, print_csv, print_js
 from mmtfl.cli.training import library_words
 from mmtfl.wording import abbreviate, count, meant, suggest
 
-WORDS = ("prediction", "probability")  # columns of a target
-
 
 def predict(
     model: Path,
@@ -86,10 +84,7 @@ def predict(
     with library_words():
         known = recipe.offset(frame)
         rows = {"task": labels} if known is None else {"task": labels, "offset": known}
-        columns = _predictions(learned, recipe, X, rows, prefix)
-        if interval is not None:
-            ends = fitted.predict_interval(X, **rows, coverage=interval)
-            columns = _beside(columns, {"lower": ends[..., 0], "upper": ends[..., 1]}, prefix)
+        columns = _new_columns(learned, recipe, X, rows, prefix, interval)
     both = [name for name in columns if name in file.columns]
     if both:
         raise BadInput(
@@ -115,22 +110,29 @@ def _of_new_tasks(model: Any, labels: Any, unknown_task: str) -> list[str]:
     ]
 
 
-def _predictions(model: Any, recipe: Any, X: Any, rows: dict[str, Any], prefix: str) -> dict[str, Any]:
-    """The new columns by name."""
-    predicted = model.predict(X, **rows)
-    probability = model.predict_proba(X, **rows) if hasattr(model, "classes_") else None
-    if predicted.ndim == 1:
-        both = {"prediction": predicted, "probability": None if probability is None else probability[:, 1]}
-        return {f"{prefix}{name}": column for name, column in both.items() if column is not None}
-    columns = {}
-    for t, target in enumerate(model.tasks_.tolist()):
-        column = predicted[:, t]
-        if recipe.classes is not None:  # classes of several targets were coded as 0 and 1
-            column = [recipe.classes[int(code)] for code in column]
-        columns[f"{prefix}prediction_{target}"] = column
-        if probability is not None:
-            columns[f"{prefix}probability_{target}"] = probability[:, t]
-    return columns
+def _new_columns(
+    model: Any, recipe: Any, X: Any, rows: dict[str, Any], prefix: str, interval: float | None
+) -> dict[str, Any]:
+    """The new columns by name; of several targets those of each together."""
+    import numpy as np
+
+    found = {"prediction": model.predict(X, **rows)}
+    several = found["prediction"].ndim == 2
+    if hasattr(model, "classes_"):
+        probability = model.predict_proba(X, **rows)
+        found["probability"] = probability if several else probability[:, 1]
+    if interval is not None:
+        ends = model._fitted().predict_interval(X, **rows, coverage=interval)
+        found |= {"lower": ends[..., 0], "upper": ends[..., 1]}
+    if not several:
+        return {f"{prefix}{name}": column for name, column in found.items()}
+    if recipe.classes is not None:  # classes of several targets were coded as 0 and 1
+        found["prediction"] = np.array(recipe.classes)[found["prediction"].astype(int)]
+    return {
+        f"{prefix}{name}_{target}": column[:, t]
+        for t, target in enumerate(model.tasks_.tolist())
+        for name, column in found.items()
+    }
 
 
 def _check_interval(fitted: Any, interval: float | None) -> None:
@@ -156,19 +158,6 @@ def borrowing(fitted: Any) -> list[str]:
         f"{count(len(small), 'task')} with fewer than 40 held-out rows, whose intervals borrow from the "
         f"errors of all tasks: {abbreviate(small)}"
     ]
-
-
-def _beside(columns: dict[str, Any], extra: dict[str, Any], prefix: str) -> dict[str, Any]:
-    """The columns with the extra ones of each target behind its own."""
-    targets = [
-        name.removeprefix(f"{prefix}prediction") for name in columns if name.startswith(f"{prefix}pred")
-    ]
-    found: dict[str, Any] = {}
-    for t, target in enumerate(targets):
-        own = {name: columns[name] for name in (f"{prefix}{w}{target}" for w in WORDS) if name in columns}
-        of_target = {f"{prefix}{w}{target}": v if v.ndim == 1 else v[:, t] for w, v in extra.items()}
-        found |= own | of_target
-    return found
 
 
 def check_known_tasks(model: Any, labels: Any, remedy: str) -> None:

@@ -16,36 +16,6 @@ _INNER = 0.05, 0.95  # of the tasks, between which the band lies where there are
 _RATIOS = {"odds_ratio": "odds ratio", "rate_ratio": "rate ratio"}
 
 
-@dataclass(frozen=True, eq=False)
-class Forest:
-    """The numbers of a forest plot, on the scale of the linear predictor.
-
-    Attributes
-    ----------
-    labels : list of str
-        One for each row: tasks, or features.
-    effect, lower, upper : ndarray of shape (n_rows,)
-        Effects with their intervals; NaN where there is none.
-    weight : ndarray of shape (n_rows,)
-        Weight of each row in the average, from 0 to 1.
-    shrunk : ndarray of shape (n_rows,) or None
-        Effects drawn to the average.
-    average : tuple of float or None
-        The average with the ends of its interval.
-    new : tuple of float or None
-        What a new task may have.
-    """
-
-    labels: list[str]
-    effect: np.ndarray
-    lower: np.ndarray
-    upper: np.ndarray
-    weight: np.ndarray
-    shrunk: np.ndarray | None = None
-    average: tuple[float, float, float] | None = None
-    new: tuple[float, float] | None = None
-
-
 @dataclass(eq=False, repr=False)
 class ForestDisplay(figures.Display):
     """Effects with their intervals, one row for each task, and the average of all tasks.
@@ -58,10 +28,20 @@ class ForestDisplay(figures.Display):
 
     Parameters
     ----------
-    forest : Forest
-        The numbers.
+    labels : list of str
+        One for each row: tasks, or features.
+    effect, lower, upper : ndarray of shape (n_rows,)
+        Effects with their intervals, on the scale of the linear predictor; NaN where there is none.
+    weight : ndarray of shape (n_rows,)
+        Weight of each row in the average, from 0 to 1.
     name : str
         What is measured.
+    shrunk : ndarray of shape (n_rows,), optional
+        Effects drawn to the average.
+    average : tuple of float, optional
+        The average with the ends of its interval.
+    new : tuple of float, optional
+        What a new task may have.
     ratio : str, optional
         "odds_ratio" or "rate_ratio": the axis has these, on a logarithmic scale.
     coverage : float, default=0.9
@@ -93,15 +73,22 @@ class ForestDisplay(figures.Display):
     >>> from mmtfl.plots import ForestDisplay
     >>> data = make_tasks(n_tasks=4, n_samples=60, n_features=3, n_informative=2, random_state=0)
     >>> model = MMTFLRegressor(alpha=0.1, effects=True).fit(data.X, data.y, task=data.task)
-    >>> ForestDisplay.from_estimator(model, "x0").forest.labels
+    >>> ForestDisplay.from_estimator(model, "x0").labels
     ['0', '1', '2', '3']
     >>> ForestDisplay.from_estimator(model).ax_.get_xlabel()
     'effect from the lower to the upper quartile, with 90 % intervals'
     """
 
-    forest: Forest
+    labels: list[str]
+    effect: np.ndarray
+    lower: np.ndarray
+    upper: np.ndarray
+    weight: np.ndarray
     _: KW_ONLY
     name: str
+    shrunk: np.ndarray | None = None
+    average: tuple[float, ...] | None = None
+    new: tuple[float, ...] | None = None
     ratio: str | None = None
     coverage: float = 0.9
     n_left_out: int = 0
@@ -133,46 +120,44 @@ class ForestDisplay(figures.Display):
         table = figures.columns_of(model.effects(coverage))
         ratio = next((name for name in _RATIOS if name in table), None)
         if feature is None:
-            forest, left_out = averages(table)
+            rows = averages(table)
             name = f"{_RATIOS.get(ratio or '', 'effect')} from the lower to the upper quartile"
         else:
-            own = figures.columns_of(model.task_effects(feature, coverage))
             label = feature if isinstance(feature, str) else model._feature_names()[feature]
-            forest, left_out = effects_by_task(table, own, label)
+            rows = effects_by_task(table, figures.columns_of(model.task_effects(feature, coverage)), label)
             is_level = table["column"][table["feature"] == label][0] != label  # as ward=surgery
             unit = "if it is true" if is_level else "per unit"
             name = f"{_RATIOS.get(ratio or '', 'effect')} of {figures.shown(label)}, {unit}"
-        look: dict[str, Any] = {"ratio": ratio, "coverage": coverage, "n_left_out": left_out}
-        look["noun"] = noun_of_tasks(model)[0]
-        return cls(forest, name=name, **look).plot(ax)
+        look: dict[str, Any] = {"ratio": ratio, "coverage": coverage, "noun": noun_of_tasks(model)[0]}
+        return cls(**rows, name=name, **look).plot(ax)
 
     @property
     def _size(self) -> tuple[float, float]:
-        n_rows = len(self.forest.labels) + (2 if self.forest.average else 0)
+        n_rows = len(self.labels) + (2 if self.average else 0)
         return 6.0, 1.3 + 0.21 * n_rows
 
     def _draw(self) -> None:
-        ax, forest = self.ax_, self.forest
-        at = np.arange(len(forest.labels))
+        ax = self.ax_
+        at = np.arange(len(self.labels))
         n_rows = len(at)
-        ends = self._on_axis(np.column_stack([forest.lower, forest.upper]))
+        ends = self._on_axis(np.column_stack([self.lower, self.upper]))
         segments = [
             [(low, y), (high, y)] for (low, high), y in zip(ends, at, strict=True) if np.isfinite(low)
         ]
         lines = require("matplotlib.collections", "plots").LineCollection
         self.intervals_ = ax.add_collection(lines(segments, colors=figures.BLUE, linewidths=1.2))
-        size = 12.0 + 60.0 * forest.weight
+        size = 12.0 + 60.0 * self.weight
         self.squares_ = ax.scatter(
-            self._on_axis(forest.effect), at, s=size, marker="s", color=figures.BLUE, zorder=3
+            self._on_axis(self.effect), at, s=size, marker="s", color=figures.BLUE, zorder=3
         )
         self.ticks_ = self.diamond_ = self.band_ = None
-        if forest.shrunk is not None:
+        if self.shrunk is not None:
             look = {"marker": "|", "s": 60, "color": figures.VERMILLION, "zorder": 4, "linewidths": 1.5}
-            self.ticks_ = ax.scatter(self._on_axis(forest.shrunk), at, **look)
-        if forest.new is not None and np.isfinite(forest.new).all():
-            ends = self._on_axis(np.array(forest.new))
+            self.ticks_ = ax.scatter(self._on_axis(self.shrunk), at, **look)
+        if self.new is not None and np.isfinite(self.new).all():
+            ends = self._on_axis(np.array(self.new))
             self.band_ = ax.axvspan(*ends, color=figures.BLUE, alpha=0.1, linewidth=0)
-        if forest.average is not None and np.isfinite(forest.average).all():
+        if self.average is not None and np.isfinite(self.average).all():
             self._draw_diamond(n_rows + 0.5)
             n_rows += 2
         ax.axvline(1.0 if self.ratio else 0.0, color=figures.GREY, linewidth=1.0, zorder=0)
@@ -190,12 +175,12 @@ class ForestDisplay(figures.Display):
         return np.exp(np.clip(values, -50.0, 50.0)) if self.ratio else values
 
     def _draw_diamond(self, y: float) -> None:
-        average, lower, upper = self.forest.average or (0.0, 0.0, 0.0)
+        average, lower, upper = self.average or (0.0, 0.0, 0.0)
         x = self._on_axis(np.array([lower, average, upper, average]))
         self.diamond_ = self.ax_.fill(x, [y, y - 0.35, y, y + 0.35], color=figures.VERMILLION, zorder=3)[0]
 
     def _name_rows(self, at: np.ndarray) -> None:
-        names = [figures.shown(label, 32) for label in self.forest.labels]
+        names = [figures.shown(label, 32) for label in self.labels]
         places = list(at)
         if self.diamond_ is not None:
             places.append(len(at) + 0.5)
@@ -204,7 +189,7 @@ class ForestDisplay(figures.Display):
 
     def _notes(self) -> list[str]:
         lines = []
-        if self.forest.average is not None:
+        if self.average is not None:
             lines.append(f"square: the rows of the {self.noun} alone; tick: drawn to the average")
         if self.band_ is not None:
             lines.append(f"band: what a new {self.noun} may have")
@@ -213,39 +198,38 @@ class ForestDisplay(figures.Display):
         return lines
 
 
-def effects_by_task(
-    table: dict[str, np.ndarray], own: dict[str, np.ndarray], feature: str
-) -> tuple[Forest, int]:
-    """The forest of one feature, from ``effects()`` and its ``task_effects``, and how many are left out."""
+def effects_by_task(table: dict[str, np.ndarray], own: dict[str, np.ndarray], feature: str) -> dict[str, Any]:
+    """The forest of one feature, from ``effects()`` and its ``task_effects``."""
     row = int(np.flatnonzero(table["feature"] == feature)[0])
+    ends = ("average", "lower", "upper")
     known = np.flatnonzero(np.isfinite(own["effect"]))
     left_out = max(len(known) - _MOST_ROWS, 0)
     if left_out:  # those with most rows stay
         known = np.sort(known[np.argsort(-own["n_rows"][known], kind="stable")[:_MOST_ROWS]])
-    effect, lower, upper, shrunk = (own[name][known] for name in ("effect", "lower", "upper", "shrunk"))
-    error = (upper - lower) / 3.3  # intervals of 90 % are about 3.3 errors wide
+    found: dict[str, Any] = {name: own[name][known] for name in ("effect", "lower", "upper", "shrunk")}
+    error = (found["upper"] - found["lower"]) / 3.3  # intervals of 90 % are about 3.3 errors wide
     weight = 1.0 / (error**2 + np.nan_to_num(float(table["spread"][row])) ** 2)
-    at = {name: float(table[name][row]) for name in ("average", "lower", "upper")}
-    forest = Forest(
-        [str(label) for label in own["task"][known]],
-        effect,
-        lower,
-        upper,
-        weight / weight.max() if len(weight) else weight,
-        shrunk,
-        (at["average"], at["lower"], at["upper"]),
-        (float(table["new_task_lower"][row]), float(table["new_task_upper"][row])),
-    )
-    return forest, left_out
+    return {
+        **found,
+        "labels": [str(label) for label in own["task"][known]],
+        "weight": weight / weight.max(initial=0.0),
+        "average": tuple(float(table[name][row]) for name in ends),
+        "new": tuple(float(table[f"new_task_{end}"][row]) for end in ends[1:]),
+        "n_left_out": left_out,
+    }
 
 
-def averages(table: dict[str, np.ndarray]) -> tuple[Forest, int]:
+def averages(table: dict[str, np.ndarray]) -> dict[str, Any]:
     """The forest of the averages of all features, from ``effects()``."""
     known = np.flatnonzero(np.isfinite(table["quartiles"]) & np.isfinite(table["quartiles_lower"]))
     shown = known[:_MOST_ROWS]
-    labels = [f"{table['feature'][j]}: {table['word'][j]}" for j in shown]
-    effect, lower, upper = (table[f"quartiles{end}"][shown] for end in ("", "_lower", "_upper"))
-    return Forest(labels, effect, lower, upper, np.full(len(shown), 0.4)), len(known) - len(shown)
+    ends = {"effect": "quartiles", "lower": "quartiles_lower", "upper": "quartiles_upper"}
+    return {
+        **{name: table[column][shown] for name, column in ends.items()},
+        "labels": [f"{table['feature'][j]}: {table['word'][j]}" for j in shown],
+        "weight": np.full(len(shown), 0.4),
+        "n_left_out": len(known) - len(shown),
+    }
 
 
 # -- curves --------------------------------------------------------------------------------------------------

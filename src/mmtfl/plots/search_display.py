@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 from mmtfl.estimators.search import TaskSearch
 from mmtfl.estimators.two_strength_search import TwoStrengthCV
 from mmtfl.estimators.two_strengths import CappedModel
+from mmtfl.objective.losses import Loss
 from mmtfl.plots import figures
 
 _NAMED = 8  # curves in colour; more cannot be told apart
@@ -123,11 +124,12 @@ class SearchDisplay(figures.Display):
         display : SearchDisplay
             Drawn.
         """
-        curves, strength, told_apart_by = search_curves(model)
+        searched = search_of(model)
+        curves, strength, told_apart_by = search_curves(searched)
         if relative is None:
             relative = any(not np.array_equal(curve.strength, curves[0].strength) for curve in curves)
         names = {"strength": strength, "told_apart_by": told_apart_by}
-        score = _score_name(getattr(model, "scoring", None))
+        score = score_name(searched)
         return cls(curves, **names, score=score, relative=relative).plot(ax)
 
     def _draw(self) -> None:
@@ -144,7 +146,7 @@ class SearchDisplay(figures.Display):
             self._draw_curve(curve, figures.line_style(i), depth=2.0 + 0.1 * (len(named) - i))
         ax.set_xscale("log")
         of = f"as a share of the largest for each {self.told_apart_by}" if self.relative else "the strength"
-        ax.set(xlabel=f"{self.strength}, {of}", ylabel=f"held-out score: {self.score}")
+        ax.set(xlabel=f"{self.strength}, {of}", ylabel=f"held-out score:\n{self.score}")
         ax.grid(alpha=0.3)
         ax.set_ylim(*self._limits(named))
         lines = ["band: one standard error over folds"]
@@ -188,25 +190,40 @@ class SearchDisplay(figures.Display):
         return low - margin, high + margin
 
 
-def _score_name(scoring: Any) -> str:
-    if scoring is None:
-        return "minus the loss"
-    if isinstance(scoring, str):
-        return scoring
-    named = getattr(getattr(scoring, "metric", None), "name", None)
-    return str(named or getattr(scoring, "__name__", "custom score"))
+def search_of(model: Any) -> Any:
+    """The fitted search of this library in a search of scikit-learn, or the model itself if it is one."""
+    inner = model
+    while not isinstance(inner, TaskSearch | TwoStrengthCV):
+        if not hasattr(inner, "best_estimator_"):
+            raise TypeError(
+                f"{type(inner).__name__} did not search: fit MMTFLRegressorCV, MMTFLClassifierCV, "
+                "TwoStrengthCV or a SingleTask model, whose cv_results_ are drawn."
+            )
+        inner = inner.best_estimator_
+    check_is_fitted(inner)
+    return inner
+
+
+def score_name(model: Any) -> str:
+    """What a fitted search measures on held-out rows, in words; larger is better."""
+    scoring = model.scoring
+    if scoring is not None:
+        metric = getattr(scoring, "metric", None)
+        return str(getattr(metric, "name", scoring if isinstance(scoring, str) else "a score of its own"))
+    inner = model._fitted()
+    if inner._metric == "accuracy":
+        return "minus the logistic loss per row"
+    if not isinstance(inner._loss, Loss):
+        return "minus the tasks' losses per row, in units of their slopes without any feature"
+    unit = ", in units of each task's spread" if inner.scale_targets else ""
+    loss = inner._loss
+    what = "half the mean squared error" if loss.is_quadratic else f"the {loss.name} loss per row"
+    return f"minus {what}{unit}"
 
 
 def search_curves(model: Any) -> tuple[list[Curve], str, str]:
     """Curves of a fitted search, the name of the strength along them, and what tells them apart."""
-    while not isinstance(model, TaskSearch | TwoStrengthCV):
-        if not hasattr(model, "best_estimator_"):
-            raise TypeError(
-                f"{type(model).__name__} did not search: fit MMTFLRegressorCV, MMTFLClassifierCV, "
-                "TwoStrengthCV or a SingleTask model, whose cv_results_ are drawn."
-            )
-        model = model.best_estimator_
-    check_is_fitted(model)
+    model = search_of(model)
     table = model.cv_results_
     if isinstance(model, TwoStrengthCV):
         first, second = model.best_estimator_.strength_names

@@ -10,7 +10,7 @@ import numpy as np
 from mmtfl.inference.effect_table import RATIOS, effect_rows, task_effect_rows
 from mmtfl.inference.words import READING
 from mmtfl.objective.losses import Loss
-from mmtfl.report.sentences import MISSING, few, number, p_value, with_interval
+from mmtfl.report.sentences import MISSING, few, number, p_value, shortened, with_interval
 from mmtfl.report.summary import Noun
 
 MOST_NUMBERS = 40_000  # effects of single tasks that a page keeps for its forests
@@ -133,9 +133,9 @@ class EffectPage:
         return {
             "tasks": [t for t, _ in own],
             "rows": [one["n_rows"] for _, one in own],
-            **{name: [_short(one[name]) for _, one in own] for name in names},
-            "average": [_short(row[name]) for name in ("average", "lower", "upper")],
-            "new": [_short(row[f"new_task_{end}"]) for end in ("lower", "upper")],
+            **{name: [shortened(one[name]) for _, one in own] for name in names},
+            "average": [shortened(row[name]) for name in ("average", "lower", "upper")],
+            "new": [shortened(row[f"new_task_{end}"]) for end in ("lower", "upper")],
         }
 
     def _facts(self, row: dict[str, Any], noun: Noun) -> list[tuple[str, str]]:
@@ -159,7 +159,3 @@ class EffectPage:
         if row["column"] != row["feature"]:
             facts.append((f"All of {row['column']}, p", p_value(row["p_column"])))
         return [*facts, *([("In a word", f"{row['word']}: {row['note']}")] if row["note"] else [])]
-
-
-def _short(value: float) -> float | None:
-    return None if np.isnan(value) else float(f"{value:.4g}")

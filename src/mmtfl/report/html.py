@@ -28,7 +28,7 @@ from mmtfl.report import sentences
 from mmtfl.report.effect_table import EffectPage
 from mmtfl.report.evaluation import TITLES, Evaluation, evaluate
 from mmtfl.report.rows import N_FOLDS, kind_of_targets
-from mmtfl.report.sentences import number, score
+from mmtfl.report.sentences import number, score, shortened
 from mmtfl.report.summary import ModelSummary, describe
 from mmtfl.wording import renamed
 
@@ -335,9 +335,9 @@ def _embedded(model: Any, summary: ModelSummary) -> dict[str, Any]:
     return {
         "features": {
             "name": [feature.name for feature in shown],
-            "size": [_short(feature.size) for feature in shown],
+            "size": [shortened(feature.size) for feature in shown],
             "usedBy": [feature.used_by for feature in shown],
-            "agreement": [_short(feature.agreement) for feature in shown],
+            "agreement": [shortened(feature.agreement) for feature in shown],
         },
         "tasks": [str(task.label) for task in summary.tasks],
         "noun": summary.noun[0],
@@ -346,18 +346,14 @@ def _embedded(model: Any, summary: ModelSummary) -> dict[str, Any]:
         "map": {
             "features": [place[j] for j in features.tolist()],
             "tasks": tasks.tolist(),
-            "largest": [_short(value, 6) for value in largest.tolist()],
+            "largest": [shortened(value, 6) for value in largest.tolist()],
             "steps": base64.b64encode(steps.tobytes()).decode("ascii"),
-            "limit": _short(float(np.quantile(nonzero, 0.98))) if nonzero.size else 1.0,
+            "limit": shortened(float(np.quantile(nonzero, 0.98))) if nonzero.size else 1.0,
         },
-        "columnScale": [_short(summary.spread[j], 6) for j in features.tolist()],
-        "targetScale": None if targets is None else [_short(value, 6) for value in targets.tolist()],
+        "columnScale": [shortened(summary.spread[j], 6) for j in features.tolist()],
+        "targetScale": None if targets is None else [shortened(value, 6) for value in targets.tolist()],
         "scale": "per s.d." if targets is None else "on one scale",
     }
-
-
-def _short(value: Any, digits: int = 4) -> float | None:
-    return None if value is None else float(f"{value:.{digits}g}")
 
 
 # -- pictures ------------------------------------------------------------------------------------------------

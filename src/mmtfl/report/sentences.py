@@ -60,6 +60,11 @@ def with_interval(value: float, low: float, high: float) -> str:
     return text.replace("-", "−")
 
 
+def shortened(value: float | None, digits: int = 4) -> float | None:
+    """A number with few digits, for a script; None for none."""
+    return None if value is None or math.isnan(value) else float(f"{value:.{digits}g}")
+
+
 def score(value: float | None) -> str:
     """A score with two decimals, in words where it is far below zero."""
     if value is None or math.isnan(value):

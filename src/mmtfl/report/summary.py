@@ -19,7 +19,7 @@ from mmtfl.estimators.results import (
 from mmtfl.inference.effect_table import effect_sentences, level_sentence
 from mmtfl.objective.losses import Loss
 from mmtfl.persistence.archive import plain
-from mmtfl.plots.search_display import Curve, search_curves
+from mmtfl.plots.search_display import Curve, score_name, search_curves
 from mmtfl.report.evaluation import Evaluation, evaluate
 from mmtfl.wording import noun_of_tasks, renamed
 
@@ -402,7 +402,7 @@ def _search(model: Any) -> SearchSummary | None:
         return None
     tried = table.get("split0_test_score", table["mean_test_score"])  # the first fold is tried for all
     return SearchSummary(
-        score_name=_score_name(model),
+        score_name=score_name(model),
         best_score=float(model.best_score_),
         n_folds=sum(name.startswith("split") for name in table),
         n_candidates=int(np.count_nonzero(~np.isnan(tried))),
@@ -410,19 +410,3 @@ def _search(model: Any) -> SearchSummary | None:
         curves=search_curves(model)[0],
         held_out={name: np.asarray(column).tolist() for name, column in model.heldout_scores_.items()},
     )
-
-
-def _score_name(model: Any) -> str:
-    scoring = model.scoring
-    if scoring is not None:
-        metric = getattr(scoring, "metric", None)
-        return str(getattr(metric, "name", scoring if isinstance(scoring, str) else "a score of its own"))
-    inner = model._fitted()
-    if inner._metric == "accuracy":
-        return "minus the logistic loss per row"
-    if not isinstance(inner._loss, Loss):
-        return "minus the tasks' losses per row, in units of their slopes without any feature"
-    unit = ", in units of each task's spread" if inner.scale_targets else ""
-    loss = inner._loss
-    what = "half the mean squared error" if loss.is_quadratic else f"the {loss.name} loss per row"
-    return f"minus {what}{unit}"

@@ -23,13 +23,7 @@ from mmtfl import (
     TwoStrengthCV,
 )
 from mmtfl.datasets import make_tasks
-from mmtfl.plots import (
-    HistoryDisplay,
-    PathDisplay,
-    SearchDisplay,
-    SharedPartDisplay,
-    SharingMapDisplay,
-)
+from mmtfl.plots import HistoryDisplay, PathDisplay, SearchDisplay, SharedPartDisplay, SharingMapDisplay
 from mmtfl.plots.figures import line_style, shown
 from mmtfl.plots.search_display import Curve
 from report.fitted import HOSTILE, mixed, model_of

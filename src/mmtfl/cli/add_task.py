@@ -7,14 +7,7 @@ from cyclopts import Parameter
 
 from mmtfl.cli.main import BadInput
 from mmtfl.cli.options import TABLE, TARGET_FILE, FileOptions, TextOptions
-from mmtfl.cli.output import (
-    check_output,
-    load_model,
-    number,
-    print_json,
-    print_lines,
-    save_model,
-)
+from mmtfl.cli.output import check_output, load_model, number, print_json, print_lines, save_model
 from mmtfl.cli.predict import encode, known_recipe, open_table, with_targets
 from mmtfl.cli.training import library_words
 from mmtfl.wording import abbreviate

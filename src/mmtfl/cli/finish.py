@@ -7,14 +7,7 @@ from cyclopts import Parameter
 
 from mmtfl.cli import options
 from mmtfl.cli.main import BadInput
-from mmtfl.cli.output import (
-    check_output,
-    load_model,
-    number,
-    print_json,
-    print_table,
-    save_model,
-)
+from mmtfl.cli.output import check_output, load_model, number, print_json, print_table, save_model
 from mmtfl.cli.training import library_words
 from mmtfl.wording import suggest
 

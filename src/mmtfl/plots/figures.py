@@ -31,10 +31,7 @@ _SIDES = (
     (0, 1, "center", "bottom"),
     (0, -1, "center", "top"),
 )
-_SIZES = {
-    "c": "c, the part common to all tasks",
-    "size": "size of the coefficients (sum over tasks)",
-}
+_SIZES = {"c": "c, the part common to all tasks", "size": "size of the coefficients (sum over tasks)"}
 
 
 # -- a fitted model ------------------------------------------------------------------------------------------

@@ -17,12 +17,7 @@ from threadpoolctl import threadpool_limits
 
 from mmtfl.estimators.search import MMTFLClassifierCV, MMTFLRegressorCV
 from mmtfl.estimators.two_strength_search import TwoStrengthCV
-from mmtfl.estimators.two_strengths import (
-    DirtyClassifier,
-    DirtyRegressor,
-    RobustClassifier,
-    RobustRegressor,
-)
+from mmtfl.estimators.two_strengths import DirtyClassifier, DirtyRegressor, RobustClassifier, RobustRegressor
 from mmtfl.report.rows import Rows
 
 Predict = Callable[[Rows], np.ndarray]

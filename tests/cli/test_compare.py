@@ -10,7 +10,7 @@ from cli.typed import refusal, run
 from mmtfl.cli.compare import _sentence
 from mmtfl.datasets.simulate import make_tasks
 from mmtfl.report import rivals
-from mmtfl.report.evaluation import Comparison, ranking
+from mmtfl.report.evaluation import Comparison, standings
 from mmtfl.report.judging import HeldOut
 
 CITY = ("city", "cities")
@@ -104,7 +104,7 @@ def comparison(ratios, *, n_tasks=12, n_rows=20):
     }
     heldout = HeldOut("numbers", y, task, means, n_tasks)
     tasks = [{"judged": bool(one)} for one in heldout.counted]
-    return Comparison("numbers", ranking(heldout, {name: name for name in ratios}, one_unit=True), tasks, 1)
+    return Comparison("numbers", standings(heldout, {name: name for name in ratios}, one_unit=True), tasks, 1)
 
 
 def test_every_verdict_has_its_clause():

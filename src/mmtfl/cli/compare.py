@@ -121,7 +121,7 @@ def compare(
         _write(found, output, noun)
         talk.say(f"Written: {', '.join(str(output / name) for name in _FILES)}")
     if talk.json:
-        print_json(found.as_dict())
+        print_json(found)
     else:
         title = f"Held-out rows of {count(found.n_splits, 'part')}"
         print_table(title, _columns(found, noun), [_cells(found, one) for one in found.standings])
@@ -238,4 +238,4 @@ def _write(found: Comparison, folder: Path, noun: tuple[str, str]) -> None:
     table = markdown_table(_columns(found, noun), [_cells(found, one) for one in found.standings])
     write_text(folder / "comparison.md", f"{_sentence(found, noun)}\n\n{table}\n")
     write_text(folder / "results.csv", DataFrame(found.tasks).to_csv(index=False))
-    write_text(folder / "results.json", jsons.dumps(plain(found.as_dict()), indent=1, allow_nan=False))
+    write_text(folder / "results.json", jsons.dumps(plain(found), indent=1, allow_nan=False))

@@ -10,7 +10,7 @@ import math
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from numbers import Integral
 from typing import Any
 
@@ -125,14 +125,17 @@ class Standing:
 def standings(
     heldout: HeldOut,
     titles: Mapping[str, str],
-    reference: str,
+    reference: str | None = None,
     *,
     one_unit: bool,
     seconds: Mapping[str, float] | None = None,
 ) -> list[Standing]:
-    """Methods beside the reference, the smallest error first."""
-    found = []
-    for who in sorted(titles, key=heldout.total):
+    """Methods beside a reference, the smallest error first; or beside the best one, which comes first."""
+    order, found = sorted(titles, key=heldout.total), []
+    if reference is None:
+        reference = heldout.best(*titles)
+        order.sort(key=lambda who: who != reference)
+    for who in order:
         beside = None if who == reference else heldout.beside(reference, who)
         verdict = "" if who == reference else "not judged" if beside is None else OF_THE_OTHER[beside.outcome]
         if heldout.kind == "classes":
@@ -156,10 +159,6 @@ class Comparison:
     standings: list[Standing]
     tasks: list[dict[str, Any]]
     n_splits: int
-
-    def as_dict(self) -> dict[str, Any]:
-        """Plain values."""
-        return asdict(self)
 
 
 def splits(rows: Rows, repeats: int, fraction: float, seed: int, *, new_tasks: bool = False) -> list[Fold]:
@@ -206,7 +205,7 @@ def compare(
     """
     heldout, seconds = predict_held_out(rows, parts, methods, jobs=jobs, progress=progress)
     titles = {name: method.title for name, method in methods.items()}
-    ranked = ranking(heldout, titles, one_unit=not rows.has_several_targets, seconds=seconds)
+    ranked = standings(heldout, titles, one_unit=not rows.has_several_targets, seconds=seconds)
     scores = {who: heldout.score_by_task(who) for who in methods}
     label = dict(zip(rows.task.tolist(), rows.labels.tolist(), strict=True))
     tasks = [
@@ -219,13 +218,6 @@ def compare(
         for t in range(heldout.n_tasks)
     ]
     return Comparison(heldout.kind, ranked, tasks, len(parts))
-
-
-def ranking(heldout: HeldOut, titles: Mapping[str, str], **more: Any) -> list[Standing]:
-    """Standings beside the best method, which comes first."""
-    best = heldout.best(*titles)
-    found = standings(heldout, titles, best, **more)
-    return sorted(found, key=lambda one: one.method != best)
 
 
 # -- a fitted model and its rivals ---------------------------------------------------------------------------

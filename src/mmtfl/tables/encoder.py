@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import warnings
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict
@@ -442,15 +443,16 @@ class TableEncoder(TransformerMixin, BaseEstimator):
 
     @classmethod
     def of_columns(
-        cls, codes: Iterable[ColumnCode], *, tasks: Iterable[Any] = (), **parameters: Any
-    ) -> TableEncoder:
+        cls, codes: Iterable[ColumnCode], *, tasks: Iterable[Any] = (),
+        columns_in: Sequence[str] | None = None, **parameters: Any,
+    ) -> TableEncoder:  # fmt: skip
         """Make an encoder of columns whose codes are known, with these parameters of the constructor."""
         encoder = cls(**parameters)
         encoder._check_parameters()
         encoder.codes_, encoder.tasks_ = tuple(codes), list(tasks)
-        encoder.columns_in_ = [code.name for code in encoder.codes_]
+        encoder.columns_in_ = list(columns_in or (code.name for code in encoder.codes_))
         encoder.left_out_, encoder.notes_ = {}, []
-        encoder.n_features_in_ = len(encoder.codes_) + (encoder.task_column is not None)
+        encoder.n_features_in_ = len(encoder.columns_in_) + (encoder.task_column is not None)
         if any(len(code.fills) not in (0, len(encoder.tasks_)) for code in encoder.codes_):
             raise ValueError("the encoder of the table has medians of unknown tasks")
         encoder._check_features()
@@ -479,9 +481,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         columns_in = [expect(name, str) for name in expect(saved["columns_in"], list)]
         codes = [ColumnCode.from_dict(expect(one, dict)) for one in expect(saved["columns"], list)]
         tasks = [expect(label, str, int) for label in expect(saved["tasks"], list)]
-        encoder = cls.of_columns(codes, tasks=tasks, **given)
-        encoder.columns_in_ = columns_in
-        encoder.n_features_in_ = len(columns_in) + (encoder.task_column is not None)
+        encoder = cls.of_columns(codes, tasks=tasks, columns_in=columns_in, **given)
         encoder.left_out_ = {str(name): str(why) for name, why in expect(saved["left_out"], dict).items()}
         return encoder
 
@@ -500,17 +500,12 @@ def _n_rows(X: Any) -> int:
 
 def _medians(numbers: np.ndarray, places: np.ndarray, n_tasks: int) -> tuple[float | None, ...]:
     """The median of each task; None where it has no number."""
-    known = ~np.isnan(numbers)
-    numbers, places = numbers[known], places[known]
-    order = np.lexsort((numbers, places))
-    sizes = np.bincount(places, minlength=n_tasks)
-    ends = np.cumsum(sizes)
-    values, starts = numbers[order], ends - sizes
-    found = []
-    for start, size in zip(starts.tolist(), sizes.tolist(), strict=True):
-        low, high = start + (size - 1) // 2, start + size // 2
-        found.append(None if size == 0 else float(values[low] + 0.5 * (values[high] - values[low])))
-    return tuple(found)
+    known = np.flatnonzero(~np.isnan(numbers))
+    order = known[np.lexsort((numbers[known], places[known]))]
+    starts = np.searchsorted(places[order], np.arange(n_tasks + 1))
+    parts = (numbers[order[start:end]] for start, end in itertools.pairwise(starts.tolist()))
+    middles = ((own[(len(own) - 1) // 2], own[len(own) // 2]) if len(own) else None for own in parts)
+    return tuple(None if pair is None else float(pair[0] + 0.5 * (pair[1] - pair[0])) for pair in middles)
 
 
 def _all_missing(missing: np.ndarray, places: np.ndarray | None) -> np.ndarray:

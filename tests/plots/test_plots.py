@@ -99,11 +99,11 @@ def test_one_model_per_task_shows_sizes_since_c_says_nothing(data):
 
 
 def test_lines_are_norms_of_coefficients_and_the_choice_is_marked(search):
-    display = PathDisplay.from_estimator(search, n_labels=3)
+    display = PathDisplay.from_estimator(search)
     path = search.path_
     sizes = np.array([np.linalg.norm(path.coef(i), axis=0) for i in range(len(path))])
     at = int(np.argmin(np.abs(path.alphas - search.alpha_)))
-    largest = np.argsort(-sizes[at])[:3]
+    largest = np.lexsort((-sizes.max(axis=0), -sizes[at]))[:8]
     for line, j in zip(display.lines_, largest, strict=True):
         assert_allclose(line.get_xdata(), path.alphas)
         assert_allclose(line.get_ydata(), sizes[:, j])

@@ -216,7 +216,7 @@ def test_hostile_names_are_drawn_as_text(Display):
 
 def test_the_map_is_drawn_on_the_axes_given_and_makes_no_figure():
     figure, (left, right) = plt.subplots(1, 2, layout="constrained")
-    display = SharingMapDisplay.from_estimator(model_of(mixed(8, 3)), ax=right, colorbar=False)
+    display = SharingMapDisplay.from_estimator(model_of(mixed(8, 3)), ax=right)
     assert display.ax_ is right
     assert display.figure_ is figure
     assert not left.images

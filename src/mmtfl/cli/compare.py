@@ -30,8 +30,6 @@ def compare(
     talk: options.TalkOptions = options.TalkOptions(),
     methods: Annotated[list[str] | None, options.SEVERAL, Parameter(group=options.MODEL)] = None,
     loss: Annotated[Literal["squared", "poisson"], Parameter(group=options.MODEL)] = "squared",
-    standardize: Annotated[bool, Parameter(group=options.MODEL)] = True,
-    scale_targets: Annotated[bool, Parameter(group=options.MODEL)] = True,
     repeats: Annotated[int, Parameter(group=options.MODEL)] = 4,
     fraction: Annotated[float, Parameter(group=options.MODEL)] = 0.5,
     folds: Annotated[int, Parameter(group=options.MODEL)] = 3,
@@ -69,10 +67,6 @@ def compare(
         pooling), mean (of the tasks' models), pooled, boosting.
     loss
         Of numbers: squared, or poisson for counts.
-    standardize
-        Put the features on one scale.
-    scale_targets
-        Put each task's target on one scale, where targets are numbers.
     repeats
         Parts to test on; with --leave-task-out the groups of tasks, each of which is left out once.
     fraction
@@ -91,7 +85,7 @@ def compare(
     options.use_one_thread()
     from mmtfl.report import evaluation, rivals
 
-    scales: dict[str, Any] = {"standardize": standardize, "scale_targets": scale_targets, "folds": folds}
+    scales: dict[str, Any] = {"standardize": True, "scale_targets": True, "folds": folds}
     make_methods = rivals.methods_for_new_tasks if leave_task_out else rivals.methods_of_table
     usual = list(rivals.USUAL) if methods is None and not leave_task_out else methods
     names = options.choose("methods", usual, make_methods())

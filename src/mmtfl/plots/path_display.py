@@ -10,6 +10,8 @@ import numpy as np
 from mmtfl.errors import require
 from mmtfl.plots import figures
 
+_NAMED = 8  # features; the others are grey
+
 
 @dataclass(eq=False, repr=False)
 class PathDisplay(figures.Display):
@@ -32,8 +34,6 @@ class PathDisplay(figures.Display):
         The strength chosen.
     scaled : str, default=""
         On which scale the sizes are, such as "per s.d. of the feature"; empty for the units of the data.
-    n_labels : int, default=8
-        Number of features to name.
 
     Attributes
     ----------
@@ -64,18 +64,15 @@ class PathDisplay(figures.Display):
     features: np.ndarray
     alpha: float | None = None
     scaled: str = ""
-    n_labels: int = 8
 
     @classmethod
-    def from_estimator(cls, model: Any, *, n_labels: int = 8, ax: Any = None) -> PathDisplay:
+    def from_estimator(cls, model: Any, *, ax: Any = None) -> PathDisplay:
         """Draw the path of the member that a search chose.
 
         Parameters
         ----------
         model : fitted MMTFLRegressorCV, MMTFLClassifierCV or SingleTask model
             With a path on all rows.
-        n_labels : int, default=8
-            Number of features to name.
         ax : matplotlib axes, optional
             Where to draw; None makes a figure.
 
@@ -97,11 +94,11 @@ class PathDisplay(figures.Display):
                 "PathDisplay.from_path(model.path_[0])."
             )
         names = getattr(model, "feature_names_in_", None)
-        return cls.from_path(found, alpha=model.alpha_, features=names, n_labels=n_labels, ax=ax)
+        return cls.from_path(found, alpha=model.alpha_, features=names, ax=ax)
 
     @classmethod
     def from_path(
-        cls, path: Any, *, alpha: float | None = None, features: Any = None, n_labels: int = 8, ax: Any = None
+        cls, path: Any, *, alpha: float | None = None, features: Any = None, ax: Any = None
     ) -> PathDisplay:
         """Draw what ``mmtfl.path`` returns.
 
@@ -113,8 +110,6 @@ class PathDisplay(figures.Display):
             The strength to mark.
         features : array-like of shape (n_features,), optional
             Names of the features.
-        n_labels : int, default=8
-            Number of features to name.
         ax : matplotlib axes, optional
             Where to draw; None makes a figure.
 
@@ -135,11 +130,11 @@ class PathDisplay(figures.Display):
         names = np.array([str(name) for name in features], dtype=object)
         scales = {"per s.d. of the feature": path.column_scale, "in s.d. of the target": path.target_scale}
         scaled = ", ".join(words for words, scale in scales.items() if scale is not None)
-        look: dict[str, Any] = {"alpha": alpha, "scaled": scaled, "n_labels": n_labels}
+        look: dict[str, Any] = {"alpha": alpha, "scaled": scaled}
         return cls(path.alphas, sizes, features=names, **look).plot(ax)
 
     def _draw(self) -> None:
-        ax, named = self.ax_, self._largest(self.n_labels)
+        ax, named = self.ax_, self._largest(_NAMED)
         others = np.setdiff1d(np.flatnonzero(self.sizes.any(axis=0)), named)
         curves = [np.column_stack([self.alphas, self.sizes[:, j]]) for j in others]
         look = {"colors": figures.GREY, "linewidths": 0.6, "alpha": 0.7, "rasterized": len(others) > 500}

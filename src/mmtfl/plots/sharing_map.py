@@ -24,6 +24,7 @@ _LABELS_TAKE = 0.3  # share of the axes that names and colour bar take once they
 _LOOKS = {"shared": (figures.BLUE, "o"), "partial": (figures.VERMILLION, "^"), "single": (figures.GREEN, "s")}
 _GOLDEN = (5**0.5 - 1) / 2
 _CROWDED = 500  # points; beyond, smaller ones that let others shine through
+_NAMED = 10  # largest features, as far as their names do not overlap
 _WIDTH = 0.3  # of the jitter, to each side of a number of tasks
 
 
@@ -52,8 +53,6 @@ class SharingMapDisplay(figures.Display):
         Number of features of the model, those that no task uses included.
     quantity : str, default="coefficient"
         What the colours stand for.
-    colorbar : bool, default=True
-        Whether to draw the colour bar.
 
     Attributes
     ----------
@@ -85,7 +84,6 @@ class SharingMapDisplay(figures.Display):
     kind: np.ndarray
     n_features: int
     quantity: str = "coefficient"
-    colorbar: bool = True
 
     @classmethod
     def from_estimator(
@@ -95,7 +93,6 @@ class SharingMapDisplay(figures.Display):
         scaled: bool = False,
         order: str = "structure",
         beside_common: bool = False,
-        colorbar: bool = True,
         ax: Any = None,
     ) -> SharingMapDisplay:
         """Draw the sharing map of a fitted model.
@@ -113,8 +110,6 @@ class SharingMapDisplay(figures.Display):
         beside_common : bool, default=False
             Show how far the coefficients are from the common part of a model with ``pooling``, instead of
             the coefficients: where the tasks differ.
-        colorbar : bool, default=True
-            Whether to draw the colour bar.
         ax : matplotlib axes, optional
             Where to draw; None makes a figure.
 
@@ -145,7 +140,6 @@ class SharingMapDisplay(figures.Display):
             kind=np.array(_GROUPS)[read.kind[rows]],
             n_features=len(read.features),
             quantity=quantity,
-            colorbar=colorbar,
         ).plot(ax)
 
     def _draw(self) -> None:
@@ -174,7 +168,7 @@ class SharingMapDisplay(figures.Display):
         self._mark_kinds(height)
         if (1.0 - _LABELS_TAKE) * min(width / n_columns, height / max(n_rows, 1)) >= _CELL:
             self._mark_signs()
-        self.colorbar_ = self._draw_colorbar(sizes, height) if self.colorbar and sizes.size else None
+        self.colorbar_ = self._draw_colorbar(sizes, height) if sizes.size else None
 
     @property
     def _size(self) -> tuple[float, float]:
@@ -332,8 +326,6 @@ class SharedPartDisplay(figures.Display):
         What the size is, in words.
     kind : ndarray of shape (n_features,)
         "shared" (used by all tasks that could use it), "partial", "single" or "none".
-    n_labels : int, default=10
-        Number of largest features to name, as far as their names do not overlap.
 
     Attributes
     ----------
@@ -363,18 +355,15 @@ class SharedPartDisplay(figures.Display):
     n_tasks: int
     size_label: str
     kind: np.ndarray
-    n_labels: int = 10
 
     @classmethod
-    def from_estimator(cls, model: Any, *, n_labels: int = 10, ax: Any = None) -> SharedPartDisplay:
+    def from_estimator(cls, model: Any, *, ax: Any = None) -> SharedPartDisplay:
         """Draw the shared part of a fitted model.
 
         Parameters
         ----------
         model : fitted estimator of mmtfl
             Any of them; of a search, the model it chose.
-        n_labels : int, default=10
-            Number of largest features to name, as far as their names do not overlap.
         ax : matplotlib axes, optional
             Where to draw; None makes a figure.
 
@@ -391,7 +380,6 @@ class SharedPartDisplay(figures.Display):
             n_tasks=int(np.count_nonzero(read.counts)),
             size_label=read.size_label,
             kind=np.array(KINDS)[read.kind],
-            n_labels=n_labels,
         ).plot(ax)
 
     def _draw(self) -> None:
@@ -423,7 +411,7 @@ class SharedPartDisplay(figures.Display):
             words = {**MEANINGS, "shared": f"{MEANINGS['shared']}{could}"}
             named = [(drawn, f"{words[kind]} ({kinds[kind].sum()})") for kind, drawn in self.points_.items()]
             figures.legend(ax, named, title="features")
-        top = self._by_size(np.flatnonzero(self.n_using))[: self.n_labels].tolist()
+        top = self._by_size(np.flatnonzero(self.n_using))[:_NAMED].tolist()
         places, names = np.column_stack([x, self.size]), self.features.tolist()
         self.labels_ = figures.label_points(ax, places, names, top, width=figures.name_width(ax))
 

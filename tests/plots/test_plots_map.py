@@ -179,13 +179,11 @@ def test_maps_of_any_size_are_drawn_and_labels_do_not_overlap(n_features, n_task
     n_rows, n_columns = image_of(display).shape
     assert n_rows <= box.height  # no cell falls between pixels
     assert n_columns <= box.width
-    for axis, edge in ((display.ax_.xaxis, "x"), (display.ax_.yaxis, "y")):
-        boxes = sorted(
-            (getattr(b, f"{edge}0"), getattr(b, f"{edge}1"))
-            for b in (label.get_window_extent() for label in axis.get_ticklabels())
+    for axis, edge in ((display.ax_.xaxis, 0), (display.ax_.yaxis, 1)):
+        ends = sorted(
+            label.get_window_extent().get_points()[:, edge].tolist() for label in axis.get_ticklabels()
         )
-        assert boxes
-        assert all(end <= start for (_, end), (start, _) in pairwise(boxes))
+        assert ends and all(end <= start for (_, end), (start, _) in pairwise(ends))
 
 
 def test_every_used_feature_leaves_a_mark_when_cells_stand_for_several():

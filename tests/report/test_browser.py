@@ -34,16 +34,17 @@ def files(tmp_path_factory):
     search = MMTFLRegressorCV(pk=((2, 2), (1, 1)), alphas=8, cv=3, standardize=True)
     search.fit(data.X, data.y, task=data.task)
     two = TwoStrengthCV(RobustRegressor(), strengths=3, cv=3).fit(data.X, data.y, task=data.task)
+    rows = data.X, data.y, data.task
+    empty = MMTFLRegressor(alpha=1e6).fit(data.X, data.y, task=data.task)
+    pages = {
+        "hostile": (hostile_model(), {"data": hostile_problem(), "title": HOSTILE[0]}),
+        "search": (search, {"data": rows}),
+        "two": (two, {}),
+        "large": (large_model(), {}),
+        "empty": (empty, {}),
+    }
     return {
-        "hostile": write_report(
-            hostile_model(), folder / "hostile.html", data=hostile_problem(), title=HOSTILE[0]
-        ),
-        "search": write_report(search, folder / "search.html", data=(data.X, data.y, data.task)),
-        "two": write_report(two, folder / "two.html"),
-        "large": write_report(large_model(), folder / "large.html"),
-        "empty": write_report(
-            MMTFLRegressor(alpha=1e6).fit(data.X, data.y, task=data.task), folder / "empty.html"
-        ),
+        name: write_report(model, folder / f"{name}.html", **given) for name, (model, given) in pages.items()
     }
 
 
@@ -114,8 +115,7 @@ def test_hostile_names_are_shown_and_do_nothing(visit):
     for _ in range(8):
         seen.page.keyboard.press("ArrowDown")
     assert seen.page.evaluate("window.pwned") is None
-    assert seen.troubles == []
-    assert len(seen.requests) == 1
+    assert seen.troubles == [] and len(seen.requests) == 1
     assert seen.page.locator("img:not([src^='data:image/svg+xml;base64,'])").count() == 0
 
 
@@ -136,8 +136,13 @@ def test_the_policy_stops_what_is_put_in_later(visit):
 # -- tables --------------------------------------------------------------------------------------------------
 
 
-def test_search_keeps_the_rows_that_fit(visit):
+def test_rows_arrive_as_one_scrolls_and_search_keeps_those_that_fit(visit):
     seen = visit("large")
+    before = len(seen.names("features-table"))
+    assert 0 < before < 2000
+    seen.page.locator("#features .scroll").evaluate("e => { e.scrollTop = e.scrollHeight; }")
+    more = "before => document.querySelectorAll('#features-table tbody tr').length > before"
+    seen.page.wait_for_function(more, arg=before)
     seen.page.get_by_label("Search features").fill("number 012")
     assert sorted(seen.names("features-table")) == [f"feature number 012{i}" for i in range(10)]
     assert seen.page.locator("output[data-count=features-table]").inner_text() == "10 of 2000"
@@ -145,30 +150,16 @@ def test_search_keeps_the_rows_that_fit(visit):
     assert seen.names("features-table") == []
 
 
-def test_rows_arrive_as_one_scrolls(visit):
-    seen = visit("large")
-    before = len(seen.names("features-table"))
-    assert 0 < before < 2000
-    seen.page.locator("#features .scroll").evaluate("e => { e.scrollTop = e.scrollHeight; }")
-    seen.page.wait_for_function(
-        "before => document.querySelectorAll('#features-table tbody tr').length > before", arg=before
-    )
-
-
 def test_columns_are_sorted_both_ways_and_say_so(visit):
     seen = visit("search")
     header = seen.page.locator("#features-table th").nth(2)
-    header.get_by_role("button").click()
-    assert header.get_attribute("aria-sort") == "descending"
-    sizes = [as_number(text) for text in seen.column("features-table", 3)]
-    assert sizes == sorted(sizes, reverse=True)
-    header.get_by_role("button").press("Enter")
-    assert header.get_attribute("aria-sort") == "ascending"
-    sizes = [as_number(text) for text in seen.column("features-table", 3)]
-    assert sizes == sorted(sizes)
-    assert len(set(sizes)) > 1
-    name = seen.page.locator("#features-table th").nth(0)
-    name.get_by_role("button").click()
+    button = header.get_by_role("button")
+    for press, order in ((button.click, "descending"), (lambda: button.press("Enter"), "ascending")):
+        press()
+        assert header.get_attribute("aria-sort") == order
+        sizes = [as_number(text) for text in seen.column("features-table", 3)]
+        assert sizes == sorted(sizes, reverse=order == "descending") and len(set(sizes)) > 1
+    seen.page.locator("#features-table th").nth(0).get_by_role("button").click()
     assert header.get_attribute("aria-sort") is None
     assert seen.names("features-table") == [f"x{j}" for j in range(10)]
 
@@ -191,18 +182,25 @@ def test_without_features_there_is_a_sentence_and_no_map(visit):
     assert not seen.page.locator("#map-frame").is_visible()
 
 
-def test_pointing_at_the_map_reads_a_cell(visit):
+def test_pointing_at_the_map_reads_a_cell_and_cells_have_colours(visit):
     seen = visit("search")
     seen.page.locator("#map-frame").scroll_into_view_if_needed()
-    box = seen.page.locator("#map-canvas").bounding_box()
-    start = seen.page.locator("#map-readout").inner_text()
-    words = set()
+    box, readout = seen.page.locator("#map-canvas").bounding_box(), seen.page.locator("#map-readout")
+    words = [readout.inner_text()]
     for share in (0.3, 0.5, 0.7):
         seen.page.mouse.move(box["x"] + 150, box["y"] + share * box["height"])
-        words.add(seen.page.locator("#map-readout").inner_text())
-    assert start not in words
-    assert len(words) == 3
-    assert all(" in " in word and "The feature is" in word for word in words)
+        words.append(readout.inner_text())
+    assert len(set(words)) == 4
+    assert all(" in " in word and "The feature is" in word for word in words[1:])
+    colours = seen.page.evaluate(
+        """() => {
+        const canvas = document.getElementById("map-canvas");
+        const pixels = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data;
+        const seen = new Set();
+        for (let i = 0; i < pixels.length; i += 4) seen.add(pixels.slice(i, i + 3).join());
+        return seen.size; }"""
+    )
+    assert colours > 10
 
 
 def test_the_map_says_the_coefficient(visit):
@@ -223,38 +221,23 @@ def test_the_map_says_the_coefficient(visit):
 
 def test_the_map_is_walked_with_the_keyboard(visit):
     seen = visit("large")
-    frame, readout = seen.page.locator("#map-frame"), seen.page.locator("#map-readout")
+    page, press = seen.page, seen.page.keyboard.press
+    frame, readout = page.locator("#map-frame"), page.locator("#map-readout")
     frame.focus()
-    seen.page.keyboard.press("ArrowDown")
+    press("ArrowDown")
     first = readout.inner_text()
-    seen.page.keyboard.press("End")
-    last = readout.inner_text()
-    assert first != last
+    press("End")
+    assert first != readout.inner_text()
     for _ in range(6):
-        seen.page.keyboard.press("+")
+        press("+")
     assert frame.evaluate("e => e.scrollHeight > 3 * e.clientHeight")
-    seen.page.keyboard.press("Home")
+    press("Home")
     assert frame.evaluate("e => e.scrollTop") < 100
-    seen.page.keyboard.press("Enter")
-    assert seen.page.locator("#card").is_visible()
+    press("Enter")
     assert seen.page.locator("#card-title").inner_text() in readout.inner_text()
-    seen.page.keyboard.press("Escape")
+    press("Escape")
     assert not seen.page.locator("#card").is_visible()
     assert seen.page.evaluate("document.activeElement.id") == "map-frame"
-
-
-def test_cells_are_drawn_where_the_coefficients_are(visit):
-    seen = visit("hostile")
-    seen.page.locator("#map-frame").scroll_into_view_if_needed()
-    colours = seen.page.evaluate(
-        """() => {
-        const canvas = document.getElementById("map-canvas");
-        const pixels = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data;
-        const seen = new Set();
-        for (let i = 0; i < pixels.length; i += 4) seen.add(pixels.slice(i, i + 3).join());
-        return seen.size; }"""
-    )
-    assert colours > 10
 
 
 def test_a_feature_opens_its_forest_by_click_and_by_enter(visit):

@@ -4,6 +4,8 @@ import math
 import re
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
+from functools import cache
+from importlib.resources import files
 from typing import Any
 
 MOST_NAMED = 6  # names that a sentence lists
@@ -86,30 +88,14 @@ def meant(labels: Sequence[Any], tasks: Any) -> str:
 # -- what a task is called -----------------------------------------------------------------------------------
 
 
-# names of columns whose plural is English; of others nobody knows whether they are words
-_WORDS = """
-    age animal area batch block brand camp carrier cat category cell center centre channel chick child
-    city class classroom clinic cluster coach cohort college community company condition continent
-    country county cow crop customer day dealer decade department district doctor dog donor drug economy
-    employer estate factory family farm field firm fish flock forest garden gene genus group habitat
-    herd hospital hotel hour house household individual industry institute institution instrument island
-    item job judge lab laboratory lake language league line litter location lot machine manager
-    manufacturer market mine model month mother mouse movie municipality nation neighborhood
-    neighbourhood nurse occupation office operator origin parish participant party patient period person
-    physician pig pigeon place plant platform player plot population port practice precinct product
-    profession professor province pupil race rat rater region restaurant river road role room route run
-    sample school season section sector segment sensor series shop site source species stand state
-    station status store stratum street student study subject supplier teacher team tissue town
-    treatment tree trial tribe university vehicle vendor village ward week worker year zone
-"""
-_NOUNS = frozenset(_WORDS.split())
-_IRREGULAR = {
-    "child": "children",
-    "genus": "genera",
-    "mouse": "mice",
-    "series": "series",
-    "species": "species",
-}
+_IRREGULAR = {"child": "children", "genus": "genera", "mouse": "mice"}
+_SAME = ("series", "species")
+
+
+@cache
+def _nouns() -> frozenset[str]:
+    """Names of columns whose plural is English; of others nobody knows whether they are words."""
+    return frozenset((files("mmtfl") / "nouns.txt").read_text(encoding="utf-8").split())
 
 
 def task_noun(name: Any) -> str:
@@ -125,7 +111,7 @@ def task_noun(name: Any) -> str:
     plain = re.sub("(?<=[a-z])(?=[A-Z][a-z])", " ", plain).lower()
     words = re.sub(r"[ _.]+", " ", plain).strip()
     first, space, last = words.rpartition(" ")
-    noun = last if last in _NOUNS else next((one for one in _NOUNS if plural(one) == last), None)
+    noun = last if last in _nouns() else next((one for one in _nouns() if plural(one) == last), None)
     return "task" if noun is None or not re.fullmatch("[a-z]*", first) else first + space + noun
 
 
@@ -139,8 +125,8 @@ def plural(noun: str) -> str:
     ('hospitals', 'cities', 'classes', 'days', 'species')
     """
     first, space, last = noun.rpartition(" ")
-    if last in _IRREGULAR:
-        return first + space + _IRREGULAR[last]
+    if last in (*_IRREGULAR, *_SAME):
+        return first + space + _IRREGULAR.get(last, last)
     if re.search(r"[^aeiou]y$", noun):
         return noun[:-1] + "ies"
     return noun + ("es" if re.search(r"(s|x|z|ch|sh)$", noun) else "s")

@@ -81,17 +81,12 @@ def open_stored(data: Path, table: TableOptions, memory_limit: str) -> tuple[Any
     from mmtfl.tables.recipe import TableRecipe
     from mmtfl.tasks.container import Tasks
 
-    needs_rows: dict[str, Any] = {"categories": table.categories, "reference": table.reference}
-    needs_rows |= {
-        "group": table.group,
-        "time": table.time,
-        "offset": table.offset,
-        "exposure": table.exposure,
-    }
-    needs_rows |= {"absent-features": table.absent_features == "allow"}
-    for name in (name for name, given in needs_rows.items() if given):
+    needs_rows = ("categories", "reference", "group", "time", "offset", "exposure")
+    given = [name for name in needs_rows if getattr(table, name)]
+    given += ["absent-features"] if table.absent_features == "allow" else []
+    if given:
         raise BadInput(
-            f"--{name} needs all rows in memory: prepare the files first, or leave --memory-limit out."
+            f"--{given[0]} needs all rows in memory: prepare the files first, or leave --memory-limit out."
         )
     check_target(table)
     if table.task is None or len(table.target) != 1:

@@ -75,18 +75,8 @@ class Rows:
     backend: str | None = None
 
     @classmethod
-    def of_model(
-        cls,
-        model: Any,
-        X: Any,
-        y: Any,
-        task: Any = None,
-        *,
-        groups: Any = None,
-        in_time: bool = False,
-        offset: Any = None,
-    ) -> Rows:
-        """Rows as a fitted model reads them."""
+    def of_model(cls, model: Any, X: Any, y: Any, task: Any = None, **structure: Any) -> Rows:
+        """Rows as a fitted model reads them; their structure is as in `of_table`."""
         X, labels, name = inputs.take_task_column(X, task, model.task_column)
         X, names = model._read_design(X, labels, reset=False)
         X = _without_gaps(model, X)
@@ -107,10 +97,8 @@ class Rows:
             kind=kind_of_targets(model),
             classes=model.classes_ if is_classifier(model) else None,
             names=getattr(model, "feature_names_in_", names),
-            groups=groups,
-            in_time=in_time,
-            offset=offset,
             backend=getattr(model, "_backend", None),
+            **structure,
         )
 
     @classmethod

@@ -4,7 +4,6 @@ Colour-blind readers tell the colours apart. Labels are plain text of bounded le
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from itertools import product
 from typing import Any, Self
 
@@ -37,9 +36,8 @@ _SIZES = {"c": "c, the part common to all tasks", "size": "size of the coefficie
 # -- a fitted model ------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
 class Learned:
-    """A fitted model as arrays.
+    """A fitted model as arrays; a search is read through the model it chose.
 
     Attributes
     ----------
@@ -59,34 +57,24 @@ class Learned:
         What the size is, in words.
     """
 
-    A: np.ndarray
-    features: np.ndarray
-    tasks: np.ndarray
-    counts: np.ndarray
-    n_using: np.ndarray
-    kind: np.ndarray
-    size: np.ndarray
-    size_label: str
+    def __init__(self, model: Any):
+        model = fitted(model)
+        use, sizes = feature_use(model), model._sizes()
+        self.A, self.tasks = model.coef_.T, model.tasks_
+        self.features = np.array(model._feature_names(), dtype=object)
+        self.counts, self.n_using = model._counted(), use.n_tasks
+        self.kind = np.array([KINDS.index(word) for word in use.kind.tolist()])
+        self.size = np.sum(list(sizes.values()), axis=0)
+        self.size_label = _SIZES.get(" + ".join(sizes), f"size of the {' + '.join(sizes)} parts")
+        if "c" in sizes and getattr(model, "best_k_", getattr(model, "k", None)) == np.inf:
+            # tasks are fitted apart, and c is one for every feature that is kept
+            self.size = np.linalg.norm(model.coef_, axis=0)
+            self.size_label = "size of the coefficients (norm over tasks)"
 
     @property
     def uses(self) -> np.ndarray:
         """Which feature is used by which task, (n_features, n_tasks)."""
         return self.A != 0.0
-
-
-def learned(model: Any) -> Learned:
-    """Read a fitted model; a search is read through the model it chose."""
-    model = fitted(model)
-    names = np.array(model._feature_names(), dtype=object)
-    use = feature_use(model)
-    kind = np.array([KINDS.index(word) for word in use.kind.tolist()])
-    sizes = model._sizes()
-    size = np.sum(list(sizes.values()), axis=0)
-    label = _SIZES.get(" + ".join(sizes), f"size of the {' + '.join(sizes)} parts")
-    if "c" in sizes and getattr(model, "best_k_", getattr(model, "k", None)) == np.inf:
-        # tasks are fitted apart, and c is one for every feature that is kept
-        size, label = np.linalg.norm(model.coef_, axis=0), "size of the coefficients (norm over tasks)"
-    return Learned(model.coef_.T, names, model.tasks_, model._counted(), use.n_tasks, kind, size, label)
 
 
 def fitted(model: Any) -> TaskModel:

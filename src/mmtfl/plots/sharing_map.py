@@ -120,7 +120,7 @@ class SharingMapDisplay(figures.Display):
         """
         if order not in ("structure", "given"):
             raise ValueError(f"order must be 'structure' or 'given', got {order!r}.")
-        inner, read = figures.fitted(model), figures.learned(model)
+        inner, read = figures.fitted(model), figures.Learned(model)
         if order == "structure":
             columns = order_tasks(read)
             rows = order_features(read, columns)
@@ -372,7 +372,7 @@ class SharedPartDisplay(figures.Display):
         display : SharedPartDisplay
             Drawn.
         """
-        read = figures.learned(model)
+        read = figures.Learned(model)
         return cls(
             read.size,
             read.n_using,

@@ -21,7 +21,7 @@ from mmtfl.estimators.results import KINDS, MEANINGS
 from mmtfl.inference.heldout_errors import reliability
 from mmtfl.persistence.files import check_target, write_text
 from mmtfl.plots import CurveDisplay, HistoryDisplay, SearchDisplay
-from mmtfl.plots.figures import columns_of, learned
+from mmtfl.plots.figures import Learned, columns_of
 from mmtfl.plots.search_display import above_last, search_curves
 from mmtfl.plots.sharing_map import order_features, order_tasks
 from mmtfl.report import sentences
@@ -320,7 +320,7 @@ def _run_facts(summary: ModelSummary, source: dict[str, Any] | None) -> list[tup
 
 def _embedded(model: Any, summary: ModelSummary) -> dict[str, Any]:
     """The matrix and the names as JSON types: 16 bits for a coefficient, each feature on its own scale."""
-    found = learned(model)
+    found = Learned(model)
     tasks = order_tasks(found)
     shown = summary.features[:MOST_FEATURES]
     place = {feature.position: i for i, feature in enumerate(shown)}

@@ -1,7 +1,7 @@
 """The plain numbers of a fitted model, computed once: what the command line and the report show."""
 
 import math
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,7 @@ from mmtfl.estimators.results import (
 from mmtfl.inference.effect_table import effect_sentences, level_sentence
 from mmtfl.objective.losses import Loss
 from mmtfl.persistence.archive import plain
-from mmtfl.plots.search_display import Curve, score_name, search_curves
+from mmtfl.plots.search_display import score_name, search_curves
 from mmtfl.report.evaluation import Evaluation, evaluate
 from mmtfl.wording import noun_of_tasks, renamed
 
@@ -93,20 +93,17 @@ class TaskSummary:
     set_apart: bool
 
 
-@dataclass(frozen=True)
 class Convergence:
     """Where the solver stopped, and whether that was close enough."""
 
-    converged: bool
-    objective: float
-    violation: float
-    tol: float
-    dual_gap: float | None
-    n_iter: int
-    max_iter: int
+    def __init__(self, model: Any):
+        self.converged = bool(getattr(model, "converged_", model.violation_ <= model.tol))
+        self.objective, self.violation = float(model.objective_), float(model.violation_)
+        self.tol = float(model.tol)
+        self.dual_gap = None if model.dual_gap_ is None else float(model.dual_gap_)
+        self.n_iter, self.max_iter = int(model.n_iter_), int(model.max_iter)
 
 
-@dataclass(frozen=True)
 class SearchSummary:
     """A search over strengths: its folds, its measure, its candidates and its choice.
 
@@ -126,16 +123,17 @@ class SearchSummary:
         ``heldout_scores_`` of the model: scores of each task on held-out rows.
     """
 
-    score_name: str
-    best_score: float
-    n_folds: int
-    n_candidates: int
-    selection: str
-    curves: list[Curve]
-    held_out: dict[str, list[Any]]
+    def __init__(self, model: Any):
+        table = model.cv_results_
+        tried = table.get("split0_test_score", table["mean_test_score"])  # the first fold is tried for all
+        self.score_name, self.best_score = score_name(model), float(model.best_score_)
+        self.n_folds = sum(name.startswith("split") for name in table)
+        self.n_candidates = int(np.count_nonzero(~np.isnan(tried)))
+        self.selection = getattr(model, "selection", "best")
+        self.curves = search_curves(model)[0]
+        self.held_out = {name: np.asarray(column).tolist() for name, column in model.heldout_scores_.items()}
 
 
-@dataclass(frozen=True, eq=False)
 class ModelSummary:
     """What `describe` finds.
 
@@ -190,31 +188,53 @@ class ModelSummary:
         What was run, if the model knows.
     """
 
-    title: str
-    noun: Noun
-    model: str
-    kind: str
-    classes: list[Any] | None
-    member: tuple[float, float | str] | None
-    strengths: dict[str, float | list[float]]
-    n_tasks: int
-    n_features: int
-    counts: dict[str, int]
-    usage: str
-    usage_notes: list[str]
-    effects: list[str]
-    levels: str
-    size_name: str
-    features: list[FeatureSummary]
-    tasks: list[TaskSummary]
-    coef: np.ndarray
-    spread: np.ndarray
-    scaled_coef: np.ndarray
-    scaled_in_fit: tuple[str, ...]
-    convergence: Convergence
-    search: SearchSummary | None
-    parameters: dict[str, str]
-    provenance: dict[str, Any]
+    def __init__(self, model: Any):
+        fitted = model._fitted()
+        use, self.member, self.noun = feature_use(fitted), _member(fitted), noun_of_tasks(fitted)
+        inner, n_words = type(fitted).__name__, (self.noun, FEATURES)
+        self.model = inner if fitted is model else f"{type(model).__name__}({inner})"
+        self.kind = "classification" if is_classifier(fitted) else "regression"
+        self.n_tasks, self.n_features = fitted.coef_.shape
+        sizes = [
+            f"{n:,} {words[n != 1]}".replace(",", " ")
+            for n, words in zip(fitted.coef_.shape, n_words, strict=True)
+        ]
+        self.title = f"{self.kind.capitalize()} of {sizes[0]} on {sizes[1]}"
+        self.classes: list[Any] | None = None
+        if is_classifier(
+            fitted
+        ):  # as the table has them: those of several targets reach the model as 0 and 1
+            known = getattr(getattr(model, "recipe_", None), "classes", None)
+            self.classes = fitted.classes_.tolist() if known is None else list(known)
+        self.strengths = _strengths(fitted)
+
+        scales = {"features": fitted.column_scale_, "targets": fitted.target_scale_}
+        self.scaled_in_fit = tuple(name for name, scale in scales.items() if scale is not None)
+        columns, targets = (1.0 if scale is None else scale for scale in scales.values())
+        self.coef, self.spread, unit = fitted.coef_, fitted.feature_spread_, np.reshape(targets, (-1, 1))
+        self.scaled_coef = self.coef * self.spread / unit
+        self.size_name, size = next(iter(fitted._sizes().items()))
+        if self.member is not None and self.member[1] == math.inf:  # c is one for every feature that is kept
+            # the norm on the scale that the penalty saw
+            self.size_name, size = "norm", np.linalg.norm(self.coef * columns / unit, axis=0)
+
+        self.features, self.tasks = _features(fitted, use, size, self.noun), _tasks(fitted)
+        self.counts = {word: sum(feature.kind == word for feature in self.features) for word in KINDS}
+        used = int(np.count_nonzero(use.n_tasks))
+        usage = f"Of {sizes[1]}, {used} {'is' if used == 1 else 'are'} used"
+        if used and use.n_counted > 1:  # else there is nobody to share with
+            usage += f": {use_counts(use)}"
+        self.usage = renamed(f"{usage}.", self.noun)
+        self.usage_notes = [renamed(line, self.noun) for line in usage_notes(fitted, use, self.member)]
+        self.effects, self.levels = effect_sentences(fitted), level_sentence(fitted)
+
+        self.convergence = Convergence(fitted)
+        self.search = SearchSummary(model) if getattr(model, "cv_results_", None) else None
+        written = {name: " ".join(repr(v).split()) for name, v in model.get_params(deep=False).items()}
+        self.parameters = {
+            n: text if len(text) <= 200 else f"{text[:196]} ..." for n, text in written.items()
+        }
+        self.provenance = dict(getattr(model, "provenance_", None) or {})
 
     @property
     def n_counted(self) -> int:
@@ -234,8 +254,8 @@ class ModelSummary:
     def as_dict(self) -> dict[str, Any]:
         """Everything but the coefficient matrices, as strict JSON types: infinities are text, NaN is None."""
         left_out = ("coef", "spread", "scaled_coef")
-        names = [field.name for field in fields(self) if field.name not in left_out]
-        return {name: plain(getattr(self, name)) for name in names}
+        parts = {"convergence": vars(self.convergence), "search": self.search and vars(self.search)}
+        return plain({name: value for name, value in {**vars(self), **parts}.items() if name not in left_out})
 
 
 def describe(model: Any) -> ModelSummary:
@@ -267,59 +287,7 @@ def describe(model: Any) -> ModelSummary:
     >>> summary.features[0].used_by
     'all 3 tasks'
     """
-    fitted = model._fitted()
-    use, member, noun = feature_use(fitted), _member(fitted), noun_of_tasks(fitted)
-    scales = {"features": fitted.column_scale_, "targets": fitted.target_scale_}
-    columns, targets = (1.0 if scale is None else scale for scale in scales.values())
-    unit = np.reshape(targets, (-1, 1))
-    size_name, size = next(iter(fitted._sizes().items()))
-    if member is not None and member[1] == math.inf:  # c is one for every feature that is kept
-        # the norm on the scale that the penalty saw
-        size_name, size = "norm", np.linalg.norm(fitted.coef_ * columns / unit, axis=0)
-    kind = "classification" if is_classifier(fitted) else "regression"
-    features, inner = _features(fitted, use, size, noun), type(fitted).__name__
-    n_tasks, n_features = fitted.coef_.shape
-    sizes = [
-        f"{n:,} {words[n != 1]}".replace(",", " ") for n, words in ((n_tasks, noun), (n_features, FEATURES))
-    ]
-    used = int(np.count_nonzero(use.n_tasks))
-    usage = f"Of {sizes[1]}, {used} {'is' if used == 1 else 'are'} used"
-    if used and use.n_counted > 1:  # else there is nobody to share with
-        usage += f": {use_counts(use)}"
-    classes = None
-    if kind == "classification":  # as the table has them: those of several targets reach the model as 0 and 1
-        known = getattr(getattr(model, "recipe_", None), "classes", None)
-        classes = fitted.classes_.tolist() if known is None else list(known)
-    written = {name: " ".join(repr(value).split()) for name, value in model.get_params(deep=False).items()}
-    return ModelSummary(
-        noun=noun,
-        title=f"{kind.capitalize()} of {sizes[0]} on {sizes[1]}",
-        model=inner if fitted is model else f"{type(model).__name__}({inner})",
-        kind=kind,
-        classes=classes,
-        member=member,
-        strengths=_strengths(fitted),
-        n_tasks=n_tasks,
-        n_features=n_features,
-        counts={word: sum(feature.kind == word for feature in features) for word in KINDS},
-        usage=renamed(f"{usage}.", noun),
-        usage_notes=[renamed(line, noun) for line in usage_notes(fitted, use, member)],
-        effects=effect_sentences(fitted),
-        levels=level_sentence(fitted),
-        size_name=size_name,
-        features=features,
-        tasks=_tasks(fitted),
-        coef=fitted.coef_,
-        spread=fitted.feature_spread_,
-        scaled_coef=fitted.coef_ * fitted.feature_spread_ / unit,
-        scaled_in_fit=tuple(name for name, scale in scales.items() if scale is not None),
-        convergence=_convergence(fitted),
-        search=_search(model),
-        parameters={
-            name: text if len(text) <= 200 else f"{text[:196]} ..." for name, text in written.items()
-        },
-        provenance=dict(getattr(model, "provenance_", None) or {}),
-    )
+    return ModelSummary(model)
 
 
 # -- the parts -----------------------------------------------------------------------------------------------
@@ -383,30 +351,6 @@ def _strengths(model: Any) -> dict[str, float | list[float]]:
     return {**{name: float(getattr(model, name)) for name in names}, **pooled}
 
 
-def _convergence(model: Any) -> Convergence:
-    return Convergence(
-        converged=bool(getattr(model, "converged_", model.violation_ <= model.tol)),
-        objective=float(model.objective_),
-        violation=float(model.violation_),
-        tol=float(model.tol),
-        dual_gap=None if model.dual_gap_ is None else float(model.dual_gap_),
-        n_iter=int(model.n_iter_),
-        max_iter=int(model.max_iter),
-    )
-
-
-def _search(model: Any) -> SearchSummary | None:
-    """What a search found; None for a model whose strengths were given."""
-    table = getattr(model, "cv_results_", None)
-    if not table:
-        return None
-    tried = table.get("split0_test_score", table["mean_test_score"])  # the first fold is tried for all
-    return SearchSummary(
-        score_name=score_name(model),
-        best_score=float(model.best_score_),
-        n_folds=sum(name.startswith("split") for name in table),
-        n_candidates=int(np.count_nonzero(~np.isnan(tried))),
-        selection=getattr(model, "selection", "best"),
-        curves=search_curves(model)[0],
-        held_out={name: np.asarray(column).tolist() for name, column in model.heldout_scores_.items()},
-    )
+def shorten(text: str, most: int) -> str:
+    """A text of at most so many characters."""
+    return text if len(text) <= most else f"{text[: most - 4]} ..."

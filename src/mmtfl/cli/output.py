@@ -22,11 +22,6 @@ def say(line: str) -> None:
     print(visible(line), file=sys.stderr, flush=True)
 
 
-def note(line: str) -> None:
-    """Print one line on stderr about something the user may want to know."""
-    say(f"note: {line}")
-
-
 # -- stdout ------------------------------------------------------------------------------------------------
 
 

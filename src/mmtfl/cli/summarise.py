@@ -55,7 +55,10 @@ def summarise(
         Print in plain words what the summary says: fields, counts, and the smallest cell.
     """
     if columns is None and output is None and show:
-        return _show(_load(data), talk)
+        from mmtfl.tasks.summaries import SiteSummary
+
+        with library_words():
+            return _show(SiteSummary.load(data), talk)
     if columns is None or output is None:
         raise BadInput("summarise needs --columns agreed.json and -o FILE; or --show and a summary.")
     check_output(output, force=False, inputs=[data, columns])
@@ -82,13 +85,6 @@ def summarise(
     return 0
 
 
-def _load(path: Path) -> Any:
-    from mmtfl.tasks.summaries import SiteSummary
-
-    with library_words():
-        return SiteSummary.load(path)
-
-
 def _show(summary: Any, talk: options.TalkOptions) -> int:
     from mmtfl.tables.agreement import describe
 
@@ -96,8 +92,7 @@ def _show(summary: Any, talk: options.TalkOptions) -> int:
         names = ("labels", "columns", "n_rows", "agreement_hash", "content_hash")
         print_json({name: getattr(summary, name) for name in names})
     else:
-        with library_words():
-            print_lines(*describe(summary))
+        print_lines(*describe(summary))
     return 0
 
 

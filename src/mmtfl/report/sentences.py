@@ -69,10 +69,10 @@ def score(value: float | None) -> str:
     """A score with two decimals, in words where it is far below zero."""
     if value is None or math.isnan(value):
         return MISSING
-    return _plain_score(value).replace("-", "−")
+    return _plain(value).replace("-", "−")
 
 
-def _plain_score(value: float) -> str:
+def _plain(value: float) -> str:
     return f"{value:.2f}" if value > -10 else FAR_BELOW
 
 
@@ -350,11 +350,11 @@ def _over_tasks(scores: np.ndarray, n_rows: np.ndarray, noun: Noun) -> str:
     counted = scores[known & ~few]
     if not counted.size:
         return "not defined"
-    value = _plain_score(float(np.median(counted)))
+    value = _plain(np.median(counted))
     each = f"each {noun[0]}" if len(counted) > 1 else "all rows"
     below = f"; below 0 is worse than saying the mean of {each}" if np.median(counted) < 0.0 else ""
     if len(counted) > 1:
-        value = f"median {value} over {len(counted)} {noun[1]} (mean {_plain_score(counted.mean())})"
+        value = f"median {value} over {len(counted)} {noun[1]} (mean {_plain(counted.mean())})"
     if only_few:
         value += f", fewer than {FEW_ROWS} held-out rows {'each' if len(counted) > 1 else 'only'}"
     for mask, why in ((few, f"with fewer than {FEW_ROWS} held-out rows"), (~known & ~few, "without a score")):

@@ -223,13 +223,11 @@ class TableFile:
         if not self.is_text:
             return [self._of_sheets] if self._of_sheets else []
         encodings = {"utf-8": "", "utf-8-sig": "", "cp1252": "Latin-1", "latin-1": "Latin-1"}
-        found = [
-            ""
-            if self._separator or self.separator == ","
-            else f"{_SEPARATORS[self.separator]} between cells",
-            "" if self._decimal or self.decimal == "." else "decimal comma",
-            "" if self._wanted_encoding else encodings.get(self.encoding, self.encoding.upper()),
-        ]
+        found = [] if self._wanted_encoding else [encodings.get(self.encoding, self.encoding.upper())]
+        if not self._decimal and self.decimal != ".":
+            found.insert(0, "decimal comma")
+        if not self._separator and self.separator != ",":
+            found.insert(0, f"{_SEPARATORS[self.separator]} between cells")
         return [f"read with {', '.join(filter(None, found))}"] if any(found) else []
 
     def _renamed(self) -> list[str]:

@@ -333,30 +333,30 @@ def learn_classes(
     columns: Sequence[Any], classify: bool | None
 ) -> tuple[tuple[Class, Class] | None, str | None]:
     """Find the two classes of the targets, or None for numbers; and a note if this was a guess."""
-    read = [cells_of(column) for column in columns]
-    for column, cells in zip(columns, read, strict=True):
-        if cells.kind == "date":
-            raise TableError(f"Target {column.name!r} holds dates: put a number in its place.")
+    read, names = [cells_of(column) for column in columns], [column.name for column in columns]
+    kinds = [cells.kind for cells in read]
+    if "date" in kinds:
+        raise TableError(f"Target {names[kinds.index('date')]!r} holds dates: put a number in its place.")
     values = sorted({v for cells in read for v in _classes_in(cells)}, key=_text_last)
-    numeric = all(cells.kind == "number" for cells in read)
+    words = [name for name, kind in zip(names, kinds, strict=True) if kind != "number"]
+    numeric = not words
     if classify is False or (classify is None and numeric and len(values) != 2):
-        if not numeric:
-            wrong = next(c.name for c, cells in zip(columns, read, strict=True) if cells.kind != "number")
+        if words:
             raise TableError(
-                f"Target {wrong!r} does not hold numbers, so it cannot be regressed: drop --regress."
+                f"Target {words[0]!r} does not hold numbers, so it cannot be regressed: drop --regress."
             )
         return None, None
-    if len({cells.kind == "number" for cells in read}) > 1:
+    if 0 < len(words) < len(names):
         raise TableError(
-            f"Targets {abbreviate([c.name for c in columns])} mix numbers and classes: write the classes as "
-            "0 and 1, which are then fitted beside the numbers."
+            f"Targets {abbreviate(names)} mix numbers and classes: write the classes as 0 and 1, which are "
+            "then fitted beside the numbers."
         )
     if len(values) != 2:
-        raise TableError(_not_two([c.name for c in columns], [_classes_in(cells) for cells in read]))
+        raise TableError(_not_two(names, [_classes_in(cells) for cells in read]))
     note = None
     if numeric and classify is None:
         note = (
-            f"target {columns[0].name!r} has the values {values[0]} and {values[1]} only: taken for two "
+            f"target {names[0]!r} has the values {values[0]} and {values[1]} only: taken for two "
             "classes (--regress for numbers)"
         )
     # scikit-learn takes no floats as classes, but their texts
@@ -381,16 +381,13 @@ def _text_last(value: Class) -> tuple[bool, Any]:
 def _not_two(names: Sequence[str], found: Sequence[list[Class]]) -> str:
     # of several targets, the message names the one with the most classes
     name, own = max(zip(names, found, strict=True), key=lambda pair: len(pair[1]))
-    shown = abbreviate([str(value) for value in sorted(own, key=_text_last)])
     if not own:
         return f"Target {name!r} has no value at all."
-    if len(own) == 2:
-        return (
-            f"Targets {abbreviate(names)} have different classes: use the same two in all of them, such as 0 "
-            "and 1."
-        )
-    if len(own) < 2:
+    if len(own) == 1:
         return f"Target {name!r} has a single class, {own[0]!r}: two are needed to tell them apart."
+    if len(own) == 2:
+        return f"Targets {abbreviate(names)} have different classes: use the same two in all, such as 0, 1."
+    shown = abbreviate([str(value) for value in sorted(own, key=_text_last)])
     return (
         f"Target {name!r} has {len(own)} classes ({shown}), and two can be told apart: make a column of 0 "
         "and 1 for each class and give each as a --target."

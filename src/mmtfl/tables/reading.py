@@ -123,7 +123,9 @@ class TableFile:
             raise TableError(f"The separator {separator!r} must be one character, such as ',' or ';'.")
         content = self._load()
         self.sha256 = hashlib.sha256(content).hexdigest()
-        self._content, self.encoding = (self._as_utf8(content)) if self.is_text else (content, "")
+        self._content, self.encoding = self._as_utf8(content) if self.is_text else (content, "")
+        if not self.is_text:
+            self._binary, self.header = self._read_binary()
 
     # -- the file --------------------------------------------------------------------------------------------
 
@@ -174,7 +176,7 @@ class TableFile:
 
     def close(self) -> None:
         """Let the content go, once the table is read."""
-        self._content = b""
+        self._content, self._binary = b"", None
 
     # -- values ----------------------------------------------------------------------------------------------
 
@@ -196,7 +198,7 @@ class TableFile:
 
     def _values(self, text: set[str]) -> Any:
         if not self.is_text:
-            return self._read_binary()
+            return self._binary
         from mmtfl.tables.cells import CODES
 
         known = dict.fromkeys(text & set(self.columns), str)
@@ -214,7 +216,7 @@ class TableFile:
     def verbatim(self) -> Any:
         """Give the cells of a text file as strings, unchanged; of a binary file, the values."""
         if not self.is_text:
-            return self._read_binary()
+            return self._binary
         cells = self._parse(dtype=str, keep_default_na=False, na_filter=False)
         return cells if self._is_empty is None else cells[~self._is_empty].reset_index(drop=True)
 
@@ -247,9 +249,6 @@ class TableFile:
     @cached_property
     def header(self) -> list[str]:
         """Names of the columns as they are in the file; at least two."""
-        if not self.is_text:
-            self._read_binary()
-            return self.header
         header = next(filter(None, self._sample(self.separator)))
         if len(header) > 1:
             return header
@@ -322,8 +321,8 @@ class TableFile:
 
     # -- other files -----------------------------------------------------------------------------------------
 
-    def _read_binary(self) -> Any:
-        """The values of a binary file."""
+    def _read_binary(self) -> tuple[Any, list[str]]:
+        """The values of a binary file, and the names of its columns as they are there."""
         try:
             with warnings.catch_warnings(action="ignore"):  # of formats that other programs wrote
                 frame = _READERS[self.suffix](self)
@@ -333,11 +332,11 @@ class TableFile:
             raise TableError(f"{self._name} is not a whole {self.suffix} file: {_plain(error)}") from None
         if any(name is not None for name in frame.index.names):
             frame = frame.reset_index()  # a named index is a column of the file
-        self.header = [str(name) for name in frame.columns]
-        frame.columns = _distinct(self.header)
-        if len(self.header) < 2:
+        header = [str(name) for name in frame.columns]
+        frame.columns = _distinct(header)
+        if len(header) < 2:
             raise TableError(f"{self._name} has a single column: it needs more.")
-        return self._check_rows(frame)
+        return self._check_rows(frame), header
 
     def _check_rows(self, frame: Any) -> Any:
         if not len(frame):

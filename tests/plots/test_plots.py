@@ -176,6 +176,16 @@ def test_a_fall_at_one_end_does_not_flatten_the_rest_and_what_is_not_finite_is_l
     assert -3.0 < low < high < 0.0
 
 
+def test_lines_and_curves_of_one_member_are_apart():
+    rng = np.random.default_rng(0)
+    X, task = rng.uniform(-2, 2, size=(300, 2)), np.repeat(["a", "b", "c"], 100)
+    model = MMTFLRegressorCV(pk=(2, 2), alphas=8, cv=3, poolings=(0,), effects=False)
+    display = SearchDisplay.from_estimator(model.fit(X, X[:, 0] ** 2 + 0.1 * rng.normal(size=300), task=task))
+    assert [curve.name for curve in display.curves] == ["(2, 2)", "(2, 2) with curves"]
+    assert all((np.diff(curve.strength) < 0.0).all() for curve in display.curves)
+    assert [curve.chosen is None for curve in display.curves] == [True, False]
+
+
 def test_two_strengths_and_strengths_per_task_have_a_curve_each(data):
     two = TwoStrengthCV(DirtyRegressor(), strengths=(4, 3), cv=3).fit(data.X, data.y, task=data.task)
     display = SearchDisplay.from_estimator(two)

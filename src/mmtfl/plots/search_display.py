@@ -233,19 +233,19 @@ def search_curves(model: Any) -> tuple[list[Curve], str, str]:
     if "task" in table:
         chosen = dict(zip(model.tasks_.tolist(), np.ravel(model.alpha_).tolist(), strict=True))
         return _curves(table, "alpha", table["task"], table["task"], chosen), "alpha", "task"
-    pooling = table.get("pooling", np.zeros(len(table["p"])))  # models of earlier versions have none
-    own = model.best_p_, model.best_k_, model.best_pooling_
-    *names, chosen_name = (
-        member_name(*member) for member in [*zip(table["p"], table["k"], pooling, strict=True), own]
-    )
-    kind = "(p, k, pooling)" if pooling.any() else "(p, k)"
-    return _curves(table, "alpha", np.array(names), names, {chosen_name: model.alpha_}), "alpha", kind
+    curves = table.get("curves", np.zeros(len(table["p"]), dtype=bool))
+    both = bool(curves.any()) and not curves.all()
+    rows = zip(table["p"], table["k"], table["pooling"], curves & both, strict=True)
+    names = [member_name(*row) for row in rows]
+    own = member_name(model.best_p_, model.best_k_, model.best_pooling_, both and model.best_curves_)
+    kind = "(p, k, pooling)" if table["pooling"].any() else "(p, k)"
+    return _curves(table, "alpha", np.array(names), names, {own: model.alpha_}), "alpha", kind
 
 
-def member_name(p: float, k: Any, pooling: float) -> str:
-    """(p, k), and the pooling where there is some."""
+def member_name(p: float, k: Any, pooling: float, curves: bool = False) -> str:
+    """(p, k), the pooling where there is some, and whether features may act by curves."""
     numbers = [f"{p:g}", "log" if k in (0, "log") else f"{k:g}", *([f"{pooling:g}"] if pooling else [])]
-    return f"({', '.join(numbers)})"
+    return f"({', '.join(numbers)}){' with curves' if curves else ''}"
 
 
 def _curves(

@@ -17,7 +17,6 @@ from mmtfl.estimators.results import (
     used_by,
 )
 from mmtfl.inference.effect_table import effect_sentences, level_sentence
-from mmtfl.objective.losses import Loss
 from mmtfl.persistence.archive import plain
 from mmtfl.plots.search_display import score_name, search_curves
 from mmtfl.report.evaluation import Evaluation, evaluate

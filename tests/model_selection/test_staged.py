@@ -1,5 +1,7 @@
 """A search in stages: what it tries, that it chooses as the full search does, and what it says of itself."""
 
+from itertools import pairwise
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -82,6 +84,17 @@ def test_a_member_that_may_win_between_its_strengths_is_tried_there():
     assert 44 in curves.tried()[1]
 
 
+def test_a_member_that_only_a_gap_keeps_in_the_race_is_looked_at_there_on_the_first_folds():
+    # between 40 and 48 the second one might be above the first by what is known of it there, and is not
+    shifts = (-0.001, 0.0, 0.001, 0.0, 0.0)
+    curves = Curves(
+        100, lambda i: -1e-4 * (i - 45.0) ** 2, lambda i: -0.01 - 1e-3 * (i - 44.0) ** 2, shifts=shifts
+    )
+    paths, found = staged_scores(curves.score, curves.paths, len(shifts), "best")
+    assert_array_equal(np.searchsorted(-curves.alphas, -paths[1].alphas), np.union1d(_strong(100), [44]))
+    assert np.isnan(found.scores[1][:, 3:]).all() and np.isfinite(found.scores[1][:, :3]).all()
+
+
 def test_the_strongest_within_an_error_is_found_between_coarse_strengths_too():
     curves = Curves(100, lambda i: -4e-4 * (i - 60.0) ** 2)
     (index,) = curves.tried("one_se")
@@ -96,14 +109,17 @@ def test_parabolas_stay_below_what_is_allowed_between_neighbours():
     for _ in range(50):
         peak, height, bend = rng.uniform(0, 12), rng.normal(), rng.uniform(0.01, 5)
         curve = height - bend * (fine - peak) ** 2
-        highest = _highest_between(curve[::10])
-        assert all(curve[10 * i : 10 * i + 11].max() <= highest[i] + 1e-12 for i in range(12))
+        uneven = np.unique([0, 120, *rng.integers(1, 120, size=8)])
+        for grid in (np.arange(0, 121, 10), uneven):
+            highest = _highest_between(curve[grid], grid)
+            tops = [curve[low : high + 1].max() for low, high in pairwise(grid)]
+            assert np.all(tops <= highest + 1e-12)
 
 
 def test_nothing_is_expected_between_neighbours_on_a_steep_slope():
     # a cliff bends more than any score near it is high: only its top may have more beside it
     cliff = np.array([0.0, 1.0, 1.1, 0.0, -1.0, -2.0, -3.0])
-    highest = _highest_between(cliff)
+    highest = _highest_between(cliff, np.arange(len(cliff)))
     assert highest[1] > 1.1
     assert highest[2] < 1.11
     assert_array_equal(highest[3:], cliff[3:-1])

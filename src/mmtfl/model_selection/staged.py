@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from itertools import count, pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -109,7 +109,7 @@ def _race(
     found: list[list[ListScores]] = [[] for _ in paths]
     left, begin = list(range(len(paths))), 0
     for end in [*range(_FIRST_FOLDS, n_folds - 1, _MORE_FOLDS), n_folds]:
-        heats = [left] if begin else _heats(paths, found)
+        heats = [left] if begin else _heats(paths, coarse, found)
         for n, heat in enumerate(heats, start=1):
             words = ["" if end - begin == n_folds else f"folds {begin + 1} to {end}", f"heat {n}" * (n > 1)]
             on, stage = range(begin, end), ", ".join(filter(None, words)) + ": " * any(words)
@@ -121,10 +121,32 @@ def _race(
                 _go_on(score, paths, heat, coarse, found, on=on, stage=stage)
         begin, left = end, [m for m in left if found[m]]
         if end < n_folds:
+            _look_between(score, paths, left, coarse, found, stage=f"between, folds 1 to {end}")
             scores = FoldScores([found[m] for m in left]).scores
-            has_gaps = [len(coarse[m]) < len(paths[m].alphas) for m in left]
-            left = [left[i] for i in _may_win(scores, has_gaps)]
+            left = [left[i] for i in _may_win(scores, [coarse[m] for m in left])]
     return coarse, found
+
+
+def _look_between(score, paths, left, coarse, found, *, stage: str) -> None:
+    """Halve the gaps that alone keep members in the race, on the folds so far, until they are known."""
+    for n in count(1):
+        scores, grids = FoldScores([found[m] for m in left]).scores, [coarse[m] for m in left]
+        unsure = [
+            (m, int(grid[i]), int(grid[i + 1]))
+            for m, grid, close in zip(left, grids, _closeness(scores, grids), strict=True)
+            for i in np.flatnonzero(close.between & ~close.itself)
+        ]
+        if not unsure:
+            return
+        parts = [
+            _between(paths[m], FoldScores([found[m]]), 0, coarse[m], low, high, [(low + high) // 2])
+            for m, low, high in unsure
+        ]
+        new = score(parts, on=range(len(found[left[0]])), stage=f"{stage}, {n}: ", keep_models=True).found
+        for (m, low, high), part in zip(unsure, new, strict=True):
+            tried = _Tried(coarse[m], found[m])
+            tried.add(np.array([(low + high) // 2]), part)
+            coarse[m], found[m] = tried.index, tried.found
 
 
 def _go_on(score, paths, heat, coarse, found, *, on, stage: str) -> None:
@@ -151,7 +173,9 @@ def _weaker(path: MemberPath, grid: np.ndarray, tried: np.ndarray, found: list[L
     return path.part(grid[len(tried) :], starts)
 
 
-def _heats(paths: Sequence[MemberPath], found: Sequence[list[ListScores]]) -> Iterator[list[int]]:
+def _heats(
+    paths: Sequence[MemberPath], coarse: Sequence[np.ndarray], found: Sequence[list[ListScores]]
+) -> Iterator[list[int]]:
     """Members to try on the first folds, some at a time: what was `found` decides on those with pooling."""
     signs = {m: _sign_of_agreement(paths, m) for m in range(len(paths))}
     heat = [m for m, sign in signs.items() if sign is None]
@@ -159,7 +183,7 @@ def _heats(paths: Sequence[MemberPath], found: Sequence[list[ListScores]]) -> It
         yield heat
         heat = [
             m for m, sign in signs.items()
-            if sign is not None and not found[m] and found[sign[0]] and _may_agree(found, *sign)
+            if sign is not None and not found[m] and found[sign[0]] and _may_agree(found, coarse, *sign)
         ]  # fmt: skip
 
 
@@ -184,36 +208,48 @@ def _is_plain(member: RowPenalty, p: float) -> bool:
     return member.p == p and member.power == 1.0
 
 
-def _may_agree(found: Sequence[list[ListScores]], pooled: int, plain: int) -> bool:
+def _may_agree(
+    found: Sequence[list[ListScores]], coarse: Sequence[np.ndarray], pooled: int, plain: int
+) -> bool:
     """Whether a member is not behind with pooling for sure, against the same without."""
-    return 1 in _may_win(FoldScores([found[plain], found[pooled]]).scores, (True, True))
+    scores = FoldScores([found[plain], found[pooled]]).scores
+    return 1 in _may_win(scores, [coarse[plain], coarse[pooled]])
 
 
-def _may_win(scores: Sequence[np.ndarray], has_gaps: Sequence[bool]) -> list[int]:
+def _may_win(scores: Sequence[np.ndarray], grids: Sequence[np.ndarray]) -> list[int]:
     """Members that are not behind the best one for sure, by paired differences over folds."""
+    return [m for m, close in enumerate(_closeness(scores, grids)) if close.itself or close.between.any()]
+
+
+class _Close(NamedTuple):
+    """Whether a member is not behind the best one for sure, and in which gaps it may not be."""
+
+    itself: bool
+    between: np.ndarray
+
+
+def _closeness(scores: Sequence[np.ndarray], grids: Sequence[np.ndarray]) -> list[_Close]:
+    """How members stand to the best one on the folds so far; their strengths are at these places."""
     means = [np.nan_to_num(part.mean(axis=1), nan=-np.inf) for part in scores]
     leader = int(np.argmax([mean.max() for mean in means]))
     best = scores[leader][np.argmax(means[leader])]
-    if not np.isfinite(best).all():
-        return list(range(len(scores)))
-    highest = [_highest_between(mean) if gaps else mean for mean, gaps in zip(means, has_gaps, strict=True)]
-    return [
-        m for m, part in enumerate(scores) if m == leader or _is_close(best, part, means[m], highest[m].max())
-    ]
-
-
-def _is_close(best: np.ndarray, scores: np.ndarray, mean: np.ndarray, highest: float) -> bool:
-    """Whether a member that may score as high as `highest` is not behind the best one for sure."""
-    if not np.isfinite(mean).any():
-        return False
-    behind = best - scores[np.argmax(mean)]
-    error = max(deviation(behind, ddof=1), _LEAST_ERROR * deviation(best, ddof=1)) / np.sqrt(len(best))
-    return bool(best.mean() - highest <= _SURE * error)
+    out = []
+    for m, (part, mean, grid) in enumerate(zip(scores, means, grids, strict=True)):
+        behind = best - part[np.argmax(mean)]
+        error = max(deviation(behind, ddof=1), _LEAST_ERROR * deviation(best, ddof=1)) / np.sqrt(len(best))
+        enough = best.mean() - _SURE * error if np.isfinite(mean).any() else np.inf
+        if m == leader or not np.isfinite(best).all():
+            enough = -np.inf
+        between = (_highest_between(mean, grid) >= enough) & (np.diff(grid) > 1)
+        out.append(_Close(bool(mean.max() >= enough), between))
+    return out
 
 
 def _fill(score, paths, coarse, first, tried, gaps: Sequence[Gap], stage: str) -> None:
     """Try all strengths of some gaps."""
-    parts = [_between(paths[m], first, m, coarse[m], low, high) for m, low, high in gaps]
+    parts = [
+        _between(paths[m], first, m, coarse[m], low, high, np.arange(low + 1, high)) for m, low, high in gaps
+    ]
     found = score(parts, stage=stage, keep_models=True).found
     for (m, low, high), part in zip(gaps, found, strict=True):
         tried[m].add(np.arange(low + 1, high), part)
@@ -235,12 +271,12 @@ def _coarse(n: int) -> np.ndarray:
 
 
 def _between(
-    path: MemberPath, first: FoldScores, m: int, coarse: np.ndarray, low: int, high: int
+    path: MemberPath, first: FoldScores, m: int, coarse: np.ndarray, low: int, high: int, index: Any
 ) -> MemberPath:
-    """A member at all strengths of a gap, from its end at which paths of the member begin."""
+    """A member at strengths of a gap, from its end at which paths of the member begin."""
     before = low if path.member.is_convex else high
     starts = first.models(m, int(np.searchsorted(coarse, before)))
-    return path.part(np.arange(low + 1, high), starts)
+    return path.part(np.asarray(index), starts)
 
 
 class _Tried:
@@ -264,7 +300,7 @@ def _gaps(tried: Sequence[_Tried], coarse: Sequence[np.ndarray], selection: str)
     wanted = set()
     for m, (one, mean) in enumerate(zip(tried, means, strict=True)):
         at = mean[np.searchsorted(one.index, coarse[m])]
-        hopeful = np.flatnonzero(_highest_between(at) >= best)
+        hopeful = np.flatnonzero(_highest_between(at, coarse[m]) >= best)
         wanted |= {(m, int(coarse[m][i]), int(coarse[m][i + 1])) for i in hopeful}
     if selection == "one_se" and np.isfinite(best):
         m, i = choose(scores, selection)
@@ -275,19 +311,20 @@ def _gaps(tried: Sequence[_Tried], coarse: Sequence[np.ndarray], selection: str)
             yield m, low, high
 
 
-def _highest_between(mean: np.ndarray) -> np.ndarray:
-    """How high scores may be between neighbours on the coarse grid.
+def _highest_between(mean: np.ndarray, grid: np.ndarray) -> np.ndarray:
+    """How high scores may be between neighbours among the strengths tried, which are at places of a grid.
 
     That is the top of the parabola through both that bends `_CURVED` times as much as scores do there; where
     they differ by more than its bend, it has none in between.
     """
-    ends = np.maximum(mean[:-1], mean[1:])
+    ends, width = np.maximum(mean[:-1], mean[1:]), np.diff(grid).astype(float)
     if len(mean) < 3:
         return np.full(len(ends), np.inf)
     with np.errstate(invalid="ignore"):  # a score that is not defined is minus infinity
-        apart, bend = np.abs(np.diff(mean)), np.abs(np.diff(mean, 2))
+        apart, slope = np.abs(np.diff(mean)), np.diff(mean) / width
+        bend = np.abs(np.diff(slope)) / (0.5 * (width[:-1] + width[1:]))
         bend = np.concatenate([bend[:1], bend, bend[-1:]])
-        bend = _CURVED * np.nan_to_num(np.fmax(bend[:-1], bend[1:]), nan=np.inf, posinf=np.inf)
+        bend = _CURVED * np.nan_to_num(np.fmax(bend[:-1], bend[1:]), nan=np.inf, posinf=np.inf) * width**2
         share = np.maximum(1.0 - 2.0 * apart / np.maximum(bend, 1e-300), 0.0)
         return ends + np.where(np.isinf(bend), np.inf, bend / 8.0 * share**2)
 

@@ -21,8 +21,7 @@ from mmtfl.objective.row_sizes import euclidean_parts
 from mmtfl.solvers.checkpoint import FitCheckpoint
 from mmtfl.solvers.distributed.placed import PassResult, Placed
 from mmtfl.solvers.distributed.shards import Held, Update
-from mmtfl.solvers.distributed.small_tasks import has_many_small_tasks
-from mmtfl.solvers.extrapolation import Squarem, WeightSteps
+from mmtfl.solvers.extrapolation import WeightSteps
 from mmtfl.solvers.row_descent import RowDescent
 from mmtfl.solvers.solution import Solution
 from mmtfl.solvers.starts import best_of_starts
@@ -136,9 +135,9 @@ class Passes:
         self.problem, self.penalty = problem, penalty
         self.tol, self.report, self.checkpoint = tol, report, checkpoint
         self.placed = Placed.of(problem, engine)
-        self.steps: Squarem | WeightSteps | None = None
+        self.steps: WeightSteps | None = None
         if accelerate and not penalty.is_separable:
-            self.steps = WeightSteps() if has_many_small_tasks(problem) else Squarem()
+            self.steps = WeightSteps()
         self.common: CommonPart | None = None
         if penalty.is_centred:
             self.common = CommonPart(problem.design, penalty.pooling, accelerate=accelerate)

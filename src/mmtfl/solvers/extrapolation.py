@@ -1,4 +1,4 @@
-"""Extrapolation of the passes of Algorithm 1."""
+"""Extrapolation of the passes of Algorithm 1: quasi-Newton steps of its weights."""
 
 from itertools import pairwise
 
@@ -10,49 +10,6 @@ _SHORTER, _LONGER = 0.5, 2.0  # a leap after one that failed, and after others
 _LONGEST_SCALE = 16.0  # of a leap before its pairs correct it, in units of a pass
 _LEAST_BEND = 1e-8  # of a pair that counts, as a share of what its lengths allow
 _LARGEST_LOG = 500.0  # whose exponential is still a float
-
-
-class Squarem:
-    """Squared extrapolation (SQUAREM) of every two passes, in the logarithm of the weights, so of c.
-
-    The passes crawl where a row is slow to vanish or to appear. A leap in the direction of the last two, as
-    long as their change of pace allows, crosses that; Anderson mixing, which looks for a fixed point, does
-    not: it turns back to the one that the passes are about to leave.
-    """
-
-    def __init__(self) -> None:
-        self.logs: list[np.ndarray] = []
-
-    def failed(self) -> None:
-        """The last leap led uphill: nothing is known of the next."""
-
-    @property
-    def state(self) -> tuple[list[np.ndarray], float, float]:
-        """What a checkpoint keeps."""
-        return self.logs, 0.0, 0.0
-
-    @state.setter
-    def state(self, known: tuple[list[np.ndarray], float, float]) -> None:
-        self.logs = known[0][:2]
-
-    def next(self, given: np.ndarray, got: np.ndarray, size: np.ndarray) -> tuple[np.ndarray, bool]:
-        """Weights for the next pass from the last one's and what it made of them; whether that is a leap."""
-        with np.errstate(divide="ignore"):
-            self.logs = [*(self.logs or [np.log(given)]), np.log(got)]
-        if len(self.logs) < 3:
-            return got, False
-        kept = np.all(np.isfinite(self.logs), axis=0)
-        first, second, third = (logs[kept] for logs in self.logs)
-        self.logs = []
-        step = second - first
-        bend = (third - second) - step
-        length = min(float(np.sqrt(step @ step)) / max(float(np.sqrt(bend @ bend)), 1e-300), _LONGEST_SCALE)
-        if length <= 1.0:  # no farther than the two passes went
-            return got, False
-        out = got.copy()
-        log = first + 2.0 * length * step + length**2 * bend
-        out[kept] = np.exp(np.clip(log, -_LARGEST_LOG, _LARGEST_LOG))
-        return out, True
 
 
 class WeightSteps:
@@ -88,6 +45,8 @@ class WeightSteps:
         place = np.full((2, len(given)), np.inf)
         place[:, kept] = np.log(given[kept]), np.log(got[kept]) - np.log(given[kept])
         self.places = [*self.places, place][-1 - _PAIRS :]
+        if len(self.places) <= _PAIRS:  # early passes say little of where the later ones lead
+            return got, False
         moves = [_move(*places, kept) for places in pairwise(self.places)]
         step = _two_loops(moves, place[1, kept], size[kept])
         if step is None:

@@ -10,7 +10,7 @@ from scipy import LowLevelCallable, optimize
 
 from mmtfl.core.pooled_rows import PooledRow
 from mmtfl.core.row_problems import ForeignRow, ScaledRow, next_row, row_costs, row_violations, solve_rows
-from mmtfl.core.smooth_rows import EuclideanRow, GroupLassoRow, LogarithmRow
+from mmtfl.core.smooth_rows import EuclideanRow, GroupLassoRow
 from mmtfl.core.sum_and_max_rows import MaxNormRow, SeparableRow, SumNormRow
 from mmtfl.objective.known_features import KnownFeatures
 from mmtfl.objective.penalties import make_penalty
@@ -18,7 +18,7 @@ from oracles import INF
 
 PROBLEMS = {
     (2, 2): GroupLassoRow(), (2, 1): EuclideanRow(2 / 3), (1, 1): SumNormRow(1 / 2),
-    (1, INF): SeparableRow(1), (INF, 1): MaxNormRow(1), (1, "log"): LogarithmRow(1),
+    (1, INF): SeparableRow(1), (INF, 1): MaxNormRow(1), (1, "log"): SumNormRow(0, logarithm=True),
 }  # fmt: skip
 
 

@@ -1,8 +1,8 @@
 """What every row problem is, rows of which more is known, and rows whose solver comes from outside.
 
-The other row problems are in `sum_and_max_rows`, `smooth_rows`, `pooled_rows` and `split_rows`. They hold
-nothing that changes, so several threads may use one of them at once; what changes is in the row, or in a
-workspace.
+The other row problems are in `sum_and_max_rows`, `smooth_rows`, `searched_rows`, `pooled_rows` and
+`split_rows`. They hold nothing that changes, so several threads may use one of them at once; what changes is
+in the row, or in a workspace.
 """
 
 from cpython.pycapsule cimport PyCapsule_GetContext, PyCapsule_GetName, PyCapsule_GetPointer

@@ -8,26 +8,77 @@ eps.
 
 from libc.math cimport INFINITY, copysign, fabs, sqrt
 
-import numpy as np
-
-from mmtfl.core.row_functions cimport largest_size, norm_p
-from mmtfl.core.row_problems cimport Row, RowProblem
+from mmtfl.core.row_functions cimport Phi, norm_p
+from mmtfl.core.row_problems cimport Row
+from mmtfl.core.searched_rows cimport SearchedRow
 from mmtfl.core.sorting cimport sort_falling
 
 
-cdef class SplitRow(RowProblem):
-    """min over p + q = a of alpha ||p|| + eps ||q||_1; ||p|| is the 2-norm or the largest entry (inf)."""
+cdef class SplitRow(SearchedRow):
+    """min over p + q = a of alpha ||p|| + eps ||q||_1; ||p|| is the 2-norm or the largest entry (inf).
 
-    cdef readonly double p
+    The search is for the norm of the shared part. At the 2-norm sum_t min(|g_t| / (L_t rho + alpha),
+    eps / alpha)^2 = 1, at the largest entry sum_t min((|g_t| - L_t rho)+, eps) = alpha.
+    """
 
     def __init__(self, double p):
-        self.p = p
+        SearchedRow.__init__(self, p, 1.0)
 
-    cdef void minimise(self, Row* row) noexcept nogil:
-        if self.p == 2.0:
-            set_euclidean(row, euclidean_size(row, norm_p(row.present, row.n, 2.0)))
-        else:
-            set_bounded(row, bound_size(row, largest_size(row.present, row.n)))
+    cdef double set_at(self, const Phi* phi, Row* row, double rho, double* following) noexcept nogil:
+        cdef const double* L = row.curvature
+        cdef double* out = row.out
+        cdef double eps = row.numbers[1], most = eps / phi.alpha, size, share, rest
+        cdef double total = 0.0, change = 0.0
+        cdef Py_ssize_t t
+        for t in range(row.n):
+            size, share = fabs(row.slope[t]), 0.0
+            if L[t] == 0.0:
+                size = 0.0
+            elif rho == INFINITY:
+                share = size / L[t]
+            elif self.p == 2.0:
+                share = size / (L[t] * rho + phi.alpha)
+                change += share * share * L[t] / (L[t] * rho + phi.alpha) if share < most else 0.0
+                share = share if share < most else most
+                total += share * share
+                share = rho * share
+            else:
+                share = min(size / L[t], rho)
+                rest = size - L[t] * rho
+                change += L[t] if 0.0 < rest < eps else 0.0
+                total += max(0.0, min(rest, eps))
+            rest = size - L[t] * share - eps  # q is the soft threshold of what p leaves
+            share += rest / L[t] if rest > 0.0 else 0.0
+            out[t] = copysign(share, row.slope[t]) if share > 0.0 else 0.0
+        if rho == INFINITY:
+            return norm_p(out, row.n, self.p)
+        if self.p != 2.0:
+            if following != NULL and change > 0.0:
+                following[0] = rho + (total - phi.alpha) / change
+            return rho * total / phi.alpha
+        if following != NULL and change > 0.0:  # on 1 / norm, which is nearly linear
+            following[0] = rho - (1.0 - sqrt(total)) * total / change
+        return rho * sqrt(total)
+
+    cdef void set_zero(self, const Phi* phi, Row* row) noexcept nogil:
+        """Set the row that is all of single tasks."""
+        cdef Py_ssize_t t
+        cdef double rest
+        for t in range(row.n):
+            rest = fabs(row.slope[t]) - row.numbers[1]
+            row.out[t] = copysign(rest / row.curvature[t], row.slope[t]) if rest > 0.0 else 0.0
+
+    cdef double norm(self, Row* row, const double* a) noexcept nogil:
+        return norm_p(a, row.n, self.p)
+
+    cdef double dual_norm(self, Row* row) noexcept nogil:
+        """The dual norm of the slopes that are left where each task pays eps for its own part."""
+        cdef double size, total = 0.0
+        cdef Py_ssize_t t
+        for t in range(row.n):
+            size = min(fabs(row.slope[t]), row.numbers[1])
+            total += size * size if self.p == 2.0 else size
+        return sqrt(total) if self.p == 2.0 else total
 
     cdef double cost(self, Row* row, const double* a) noexcept nogil:
         cdef double alpha = row.numbers[0], eps = row.numbers[1], level, total = 0.0
@@ -42,148 +93,6 @@ cdef class SplitRow(RowProblem):
         # an infinite strength costs nothing where its part is zero
         total = eps * total if total > 0.0 else 0.0
         return total + alpha * norm_p(size, row.n, self.p) if level > 0.0 else total
-
-
-cdef void set_euclidean(Row* row, double size) noexcept nogil:
-    """The row whose shared part has this Euclidean norm."""
-    cdef const double* g = row.slope
-    cdef const double* L = row.curvature
-    cdef double* out = row.out
-    cdef double alpha = row.numbers[0], eps = row.numbers[1], shared, rest
-    cdef double most = eps / alpha if size > 0.0 else 0.0
-    cdef Py_ssize_t t
-    for t in range(row.n):
-        shared = fabs(g[t]) / (L[t] * size + alpha)
-        shared = size * (shared if shared < most else most)
-        rest = fabs(g[t]) - L[t] * shared - eps  # q is the soft threshold of what p leaves
-        shared += rest / L[t] if rest > 0.0 else 0.0
-        out[t] = copysign(shared, g[t]) if L[t] > 0.0 and shared > 0.0 else 0.0
-
-
-cdef void set_bounded(Row* row, double size) noexcept nogil:
-    """The row whose shared part has this largest entry."""
-    cdef const double* g = row.slope
-    cdef const double* L = row.curvature
-    cdef double* out = row.out
-    cdef double eps = row.numbers[1], shared, rest
-    cdef Py_ssize_t t
-    for t in range(row.n):
-        shared = fabs(g[t]) / L[t] if L[t] > 0.0 else 0.0
-        shared = shared if shared < size else size
-        rest = fabs(g[t]) - L[t] * shared - eps
-        shared += rest / L[t] if rest > 0.0 else 0.0
-        out[t] = copysign(shared, g[t]) if L[t] > 0.0 and shared > 0.0 else 0.0
-
-
-# -- the size of the shared part -----------------------------------------------------------------------------
-
-
-cdef double euclidean_size(const Row* row, double start) noexcept nogil:
-    """||p||_2: the root of sum_t min(|g_t| / (L_t rho + alpha), eps / alpha)^2 = 1, or 0, from a guess."""
-    cdef const double* g = row.slope
-    cdef const double* L = row.curvature
-    cdef double alpha = row.numbers[0], eps = row.numbers[1], most = eps / alpha
-    cdef double held = 0.0, low = 0.0, high = 0.0, rho, size, inverse, share, squares, change, trial
-    cdef Py_ssize_t t
-    cdef int _
-    for t in range(row.n):
-        size = fabs(g[t]) if L[t] > 0.0 else 0.0
-        size = size if size < eps else eps
-        held += size * size
-    if held <= alpha * alpha:
-        return 0.0
-    for t in range(row.n):
-        size = g[t] / L[t] if L[t] > 0.0 else 0.0
-        high += size * size
-    high = sqrt(high)
-    rho = start if 0.0 < start < high else high
-    for _ in range(100):
-        squares, change = 0.0, 0.0
-        for t in range(row.n):
-            inverse = 1.0 / (L[t] * rho + alpha) if L[t] > 0.0 else 0.0
-            share = fabs(g[t]) * inverse
-            change += share * share * inverse * L[t] if share < most else 0.0
-            share = share if share < most else most
-            squares += share * share
-        size = sqrt(squares)
-        if size > 1.0:
-            low = rho
-        else:
-            high = rho
-        # Newton on 1 / size - 1, nearly linear in rho, inside the bracket
-        trial = rho - (1.0 - size) * squares / change if change > 0.0 else -1.0
-        if not low < trial < high:
-            trial = 0.5 * (low + high)
-        if fabs(trial - rho) <= 1e-15 * rho:
-            return trial
-        rho = trial
-    return rho
-
-
-def shrink_residuals(
-    const double[::1] residual, const double[::1] eigenvalues, const Py_ssize_t[::1] offsets, double alpha,
-    double[::1] lengths,
-):
-    """Residuals of tasks in the bases of their X X', after the best columns q of cost alpha ||q||.
-
-    `lengths` has guesses of the lengths of these columns, and receives them.
-    """
-    cdef double[::1] out = np.empty(residual.shape[0])
-    cdef double[2] strengths = [alpha, INFINITY]
-    cdef Row row
-    cdef Py_ssize_t t, i
-    row.numbers = strengths
-    with nogil:
-        for t in range(lengths.shape[0]):
-            row.n = offsets[t + 1] - offsets[t]
-            if row.n == 0:
-                continue
-            row.slope, row.curvature = &out[offsets[t]], &eigenvalues[offsets[t]]
-            for i in range(offsets[t], offsets[t + 1]):
-                out[i] = sqrt(eigenvalues[i]) * residual[i]
-            lengths[t] = euclidean_size(&row, lengths[t])
-            for i in range(offsets[t], offsets[t + 1]):
-                out[i] = residual[i] / (1.0 + eigenvalues[i] * lengths[t] / alpha)
-    return np.asarray(out)
-
-
-cdef double bound_size(const Row* row, double start) noexcept nogil:
-    """max |p_t|: the root m of sum_t min((|g_t| - L_t m)+, eps) = alpha, or 0; `start` is a guess."""
-    cdef const double* g = row.slope
-    cdef const double* L = row.curvature
-    cdef double alpha = row.numbers[0], eps = row.numbers[1]
-    cdef double held = 0.0, slopes = 0.0, curvatures = 0.0, size, left, excess, change, trial, m
-    cdef double low = 0.0, high = INFINITY
-    cdef Py_ssize_t t
-    cdef int _
-    for t in range(row.n):
-        size = fabs(g[t]) if L[t] > 0.0 else 0.0
-        held += size if size < eps else eps
-        slopes += size
-        curvatures += L[t]
-    if held <= alpha:
-        return 0.0
-    m = start if start > 0.0 else (slopes - alpha) / curvatures
-    for _ in range(200):
-        excess, change = -alpha, 0.0
-        for t in range(row.n):
-            left = fabs(g[t]) - L[t] * m if L[t] > 0.0 else 0.0
-            change += L[t] if left > 0.0 and left < eps else 0.0
-            left = left if left > 0.0 else 0.0
-            excess += left if left < eps else eps
-        if excess > 0.0:
-            low = m
-        else:
-            high = m
-        trial = m + excess / change if change > 0.0 else -1.0
-        if fabs(trial - m) <= 1e-15 * m:
-            return trial
-        if not low < trial < high:
-            trial = 0.5 * (low + high) if high < INFINITY else 2.0 * m
-            if trial <= low or trial >= high:
-                return trial
-        m = trial
-    return m
 
 
 # -- the split of a given row: p is clipped at the level from which q is equally cheap -----------------------

@@ -10,6 +10,7 @@ from mmtfl.core.row_functions cimport (
     size_sum,
 )
 from mmtfl.core.row_problems cimport Row, RowProblem, present_is_better
+from mmtfl.core.searched_rows cimport SearchedRow
 from mmtfl.core.sorting cimport sort_falling
 
 cdef enum:
@@ -86,21 +87,25 @@ cdef void set_roots(Row* row, double p) noexcept nogil:
 
 
 cdef class SumNormRow(RowProblem):
-    """p = 1, r < 1: alpha (sum_t |a_t|)^r."""
+    """p = 1, r < 1: alpha (sum_t |a_t|)^r, or the logarithm of eq. (6)."""
 
     cdef readonly double r
+    cdef readonly bint logarithm
 
-    def __init__(self, double r):
-        self.r, self.has_short_cut = r, True
+    def __init__(self, double r, *, bint logarithm=False):
+        self.r, self.logarithm, self.has_short_cut = r, logarithm, True
+
+    cdef Phi phi_of(self, Row* row) noexcept nogil:
+        return Phi(self.logarithm, 1.0, self.r, row.numbers[0], row.numbers[1] if self.logarithm else 1.0)
 
     cdef void minimise(self, Row* row) noexcept nogil:
-        cdef Phi phi = Phi(False, 1.0, self.r, row.numbers[0], 1.0)
+        cdef Phi phi = self.phi_of(row)
         cdef double norm = solve_sum(&phi, row)
         if present_is_better(&phi, row, norm):
             copy(row.present, row.n, row.out)
 
     cdef double cost(self, Row* row, const double* a) noexcept nogil:
-        cdef Phi phi = Phi(False, 1.0, self.r, row.numbers[0], 1.0)
+        cdef Phi phi = self.phi_of(row)
         return phi_value(&phi, size_sum(a, row.n))
 
 
@@ -197,9 +202,11 @@ cdef double fall(const Phi* phi, Row* row, double s) noexcept nogil:
 
 cdef double norm_at_slope(const Phi* phi, double slope) noexcept nogil:
     """The norm at which phi' has fallen to a slope, p = 1."""
+    if slope <= 0.0:
+        return INFINITY
     if phi.logarithm:
         return phi.alpha / slope - phi.eps if slope * phi.eps < phi.alpha else 0.0
-    return power(slope / (phi.alpha * phi.r), 1.0 / (phi.r - 1.0)) if slope > 0.0 else INFINITY
+    return power(slope / (phi.alpha * phi.r), 1.0 / (phi.r - 1.0))
 
 
 cdef double best_minimum(const Phi* phi, Row* row, double bound) noexcept nogil:
@@ -283,28 +290,49 @@ cdef double larger_root(const Phi* phi, double D, double Z, double low, double s
 # |a_t| = min(|g_t| / L_t, m) with phi'(m) = sum_t max(|g_t| - L_t m, 0).
 
 
-cdef class MaxNormRow(RowProblem):
+cdef class MaxNormRow(SearchedRow):
     """p = inf: alpha (max_t |a_t|)^r; r = 1 is the l1,inf norm."""
 
-    cdef readonly double r
-
     def __init__(self, double r):
-        self.r = r
+        SearchedRow.__init__(self, INFINITY, r)
+        self.has_short_cut = False
 
     cdef void minimise(self, Row* row) noexcept nogil:
-        cdef Phi phi = Phi(False, INFINITY, self.r, row.numbers[0], 1.0)
+        cdef Phi phi = self.phi_of(row)
         cdef double bound
         if self.r >= 1.0:
-            set_clip(row, only_bound(&phi, row))
+            SearchedRow.minimise(self, row)
             return
         bound = best_bound(&phi, row)
         set_clip(row, bound)
         if present_is_better(&phi, row, bound):
             copy(row.present, row.n, row.out)
 
-    cdef double cost(self, Row* row, const double* a) noexcept nogil:
-        cdef Phi phi = Phi(False, INFINITY, self.r, row.numbers[0], 1.0)
-        return phi_value(&phi, largest_size(a, row.n))
+    cdef double set_at(self, const Phi* phi, Row* row, double rho, double* following) noexcept nogil:
+        """Clip the row at rho; rho times what the clipped tasks pay, as a share of phi'(rho)."""
+        cdef const double* g = row.slope
+        cdef const double* L = row.curvature
+        cdef Py_ssize_t t
+        cdef double left, slope, total = 0.0, weight = 0.0
+        if rho == INFINITY:
+            set_clip(row, rho)
+            return largest_size(row.out, row.n)
+        for t in range(row.n):
+            left = fabs(g[t]) - L[t] * rho
+            row.out[t] = copysign(rho, g[t]) if left > 0.0 else g[t] / L[t] if L[t] > 0.0 else 0.0
+            total += left if left > 0.0 else 0.0
+            weight += L[t] if left > 0.0 else 0.0
+        slope = phi_slope(phi, rho)
+        weight += phi_bend(phi, rho, slope)
+        if following != NULL and weight > 0.0:
+            following[0] = rho + (total - slope) / weight
+        return rho * total / slope
+
+    cdef double norm(self, Row* row, const double* a) noexcept nogil:
+        return largest_size(a, row.n)
+
+    cdef double dual_norm(self, Row* row) noexcept nogil:
+        return size_sum(row.slope, row.n)
 
 
 cdef void set_clip(Row* row, double bound) noexcept nogil:
@@ -318,53 +346,6 @@ cdef void set_clip(Row* row, double bound) noexcept nogil:
         size = fabs(g[t]) / L[t] if L[t] > 0.0 else 0.0
         size = size if size < bound else bound
         out[t] = copysign(size, g[t]) if size > 0.0 else 0.0
-
-
-cdef (double, double) clipped_sums(Row* row, double bound) noexcept nogil:
-    """sum_t max(|g_t| - L_t m, 0), and what it loses per unit of m."""
-    cdef const double* g = row.slope
-    cdef const double* L = row.curvature
-    cdef Py_ssize_t t
-    cdef double left, total = 0.0, weight = 0.0
-    for t in range(row.n):
-        left = fabs(g[t]) - L[t] * bound if L[t] > 0.0 else 0.0
-        total += left if left > 0.0 else 0.0
-        weight += L[t] if left > 0.0 else 0.0
-    return total, weight
-
-
-cdef double only_bound(const Phi* phi, Row* row) noexcept nogil:
-    """r >= 1: the only root m, by Newton inside a bracket; 0 if there is none.
-
-    At r = 1 the sum is convex and piecewise linear in m: Newton comes from the left and ends at the root
-    itself.
-    """
-    cdef double low = 0.0, high = INFINITY, m, total, weight, slope, excess, trial
-    cdef int _
-    total, weight = clipped_sums(row, 0.0)
-    if total == 0.0 or (phi.r == 1.0 and total <= phi.alpha):
-        return 0.0
-    m = largest_size(row.present, row.n)
-    if m == 0.0:
-        m = total / weight if phi.r > 1.0 else (total - phi.alpha) / weight
-    for _ in range(200):
-        total, weight = clipped_sums(row, m)
-        slope = phi_slope(phi, m)
-        excess = total - slope
-        if excess > 0.0:
-            low = m
-        else:
-            high = m
-        weight += phi_bend(phi, m, slope)
-        trial = m + excess / weight if weight > 0.0 else 0.0
-        if not low < trial < high:
-            if fabs(trial - m) <= 1e-15 * m:
-                return m
-            trial = 0.5 * (low + high) if high < INFINITY else 2.0 * m
-            if not low < trial < high:
-                return trial
-        m = trial
-    return m
 
 
 cdef double best_bound(const Phi* phi, Row* row) noexcept nogil:

@@ -215,21 +215,22 @@ class RowPenalty(ABC):
     def _own_problem(self) -> Any:
         """The problem of a row of which nothing else is known."""
         from mmtfl.core.pooled_rows import PooledRow
-        from mmtfl.core.smooth_rows import EuclideanRow, GeneralRow, GroupLassoRow, LogarithmRow
+        from mmtfl.core.searched_rows import GeneralRow
+        from mmtfl.core.smooth_rows import EuclideanRow, GroupLassoRow
         from mmtfl.core.sum_and_max_rows import MaxNormRow, SeparableRow, SumNormRow
 
         p, r = float(self.p), float(self.power)
         if self.is_centred:
             return PooledRow(p, r, self.pooling, self._block_row, logarithm=r == 0.0)
-        if r == 0.0:
-            return LogarithmRow(p)
         if r == p:
             return SeparableRow(p)
-        if p == 2.0:
-            return GroupLassoRow() if r == 1.0 else EuclideanRow(r)
         if math.isinf(p):
             return MaxNormRow(r)
-        return SumNormRow(r) if p == 1.0 else GeneralRow(p, r)
+        if p == 1.0:
+            return SumNormRow(r, logarithm=r == 0.0)
+        if p == 2.0 and 0.0 < r <= 1.0:
+            return GroupLassoRow() if r == 1.0 else EuclideanRow(r)
+        return GeneralRow(p, r, logarithm=r == 0.0)
 
     @property
     def _block_row(self) -> int:

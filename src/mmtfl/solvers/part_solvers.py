@@ -17,7 +17,7 @@ import numpy as np
 from scipy import sparse
 
 from mmtfl.core import columns
-from mmtfl.core.split_rows import shrink_residuals
+from mmtfl.core.smooth_rows import shrink_residuals
 from mmtfl.objective.design import Design
 from mmtfl.objective.norms import ColumnNorm, RowNorm, TwoNorms
 from mmtfl.objective.penalties import row_norms

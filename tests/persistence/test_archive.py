@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mmtfl.persistence.archive import ModelFileError, NotSavable, read_archive, write_archive
+from mmtfl.persistence.archive import ModelFileError, NotSavable, plain, read_archive, write_archive
 from mmtfl.persistence.files import write_whole
 
 ARRAYS = [
@@ -213,3 +213,8 @@ def test_a_new_file_has_the_permissions_of_any_new_file(path, tmp_path):
     write_whole(path, [b"x"])
     (tmp_path / "plain").write_bytes(b"x")
     assert stat.S_IMODE(path.stat().st_mode) == stat.S_IMODE((tmp_path / "plain").stat().st_mode)
+
+
+def test_plain_knows_what_json_does_not():
+    found = plain([np.float64(1.5), np.inf, -np.inf, np.nan, (np.int64(2),), {1: np.array([True])}])
+    assert found == [1.5, "inf", "-inf", None, [2], {"1": [True]}]

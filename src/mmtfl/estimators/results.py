@@ -349,7 +349,8 @@ class Results:
 
             - feature, column: its name, and the column of the table that it comes from;
             - average, lower, upper: the average effect over tasks with its interval; p, q: the p-value of
-              no average effect, and the false discovery rate over features;
+              no average effect (of a curve: between its quartiles, nor of any of its pieces), and the false
+              discovery rate over features;
             - spread, spread_lower, spread_upper: standard deviation of the effect between tasks;
               same_direction: share of tasks whose effect has the sign of the average; new_task_lower,
               new_task_upper: what a new task may have;

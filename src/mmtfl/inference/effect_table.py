@@ -93,7 +93,7 @@ class EffectTable:
             )
         found, numbers = self.found, self._numbers()
         apart = self.known["explained"] != ""
-        verdicts = judge(found, apart, len(self.names))
+        verdicts = judge(found, apart, len(self.names), numbers["p"])
         numbers["q"] = verdicts.q
         notes = [
             self._curve_note(j)
@@ -151,13 +151,18 @@ class EffectTable:
         width = np.where(self.known["is_curve"], ends[1] - ends[0], quartiles[1] - quartiles[0])
         width = np.where(width > 0.0, width, np.nan)
         return {
-            "average": average, "lower": lower, "upper": upper, "p": found.p, "q": np.empty(0),
+            "average": average, "lower": lower, "upper": upper, "p": self._p(), "q": np.empty(0),
             "spread": self.unit * found.spread, "spread_lower": low, "spread_upper": high,
             "same_direction": found.same_direction, "new_task_lower": new[0], "new_task_upper": new[1],
             "n_tasks": found.n_tasks, "per_sd": average * sd, "quartiles": average * width,
             "quartiles_lower": lower * width, "quartiles_upper": upper * width,
             "p_column": self.known["p_column"],
         }  # fmt: skip
+
+    def _p(self) -> np.ndarray:
+        """P-values of no average effect: of a curve none between its quartiles, and none of its pieces."""
+        p, joint = self.found.p, self.known["p_column"]
+        return np.where(self.known["is_curve"], np.minimum(2.0 * np.fmin(p, joint), 1.0), p)
 
     def _ruled_out(self, numbers: dict[str, np.ndarray], j: int) -> str:
         reach = max(abs(numbers["lower"][j]), abs(numbers["upper"][j])) * self.known["sd"][j]

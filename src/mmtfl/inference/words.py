@@ -48,7 +48,9 @@ class Verdicts:
     clear: np.ndarray
 
 
-def judge(found: MetaAnalysis, apart: np.ndarray, n_features: int | None = None) -> Verdicts:
+def judge(
+    found: MetaAnalysis, apart: np.ndarray, n_features: int | None = None, p: np.ndarray | None = None
+) -> Verdicts:
     """Say in a word what the effects of each feature amount to; the first rule that holds decides.
 
     Parameters
@@ -59,6 +61,8 @@ def judge(found: MetaAnalysis, apart: np.ndarray, n_features: int | None = None)
         Which features cannot be told apart from others.
     n_features : int, optional
         How many features there are, with those that were not looked at.
+    p : ndarray of shape (n_features,), optional
+        P-values of no average effect, if they are not those of the averages of `found`.
 
     Examples
     --------
@@ -68,14 +72,16 @@ def judge(found: MetaAnalysis, apart: np.ndarray, n_features: int | None = None)
     >>> judge(found, np.zeros(2, dtype=bool)).word.tolist()
     ['everywhere', 'not found']
     """
-    q, q_spread, q_any = (q_values(p, n_features) for p in (found.p, found.p_spread, found.p_any))
+    values = (found.p if p is None else p, found.p_spread, found.p_any)
+    q, q_spread, q_any = (q_values(value, n_features) for value in values)
     with np.errstate(invalid="ignore"):
         clear = holm(found.p_single) <= _NAMED
         several, average = found.n_tasks > 1, (q <= LEVEL) & (found.n_tasks > 1)
         same = least_same_direction(*found.interval(_COVERAGE), found.spread_interval(_COVERAGE)[1])
-        everywhere = average & (found.n_tasks >= _MOST_TASKS * len(found.theta)) & (same > _SAME)
+        beyond = average & (found.p <= 1.0 - _COVERAGE)  # a curve may be clear without its ends
+        everywhere = beyond & (found.n_tasks >= _MOST_TASKS * len(found.theta)) & (same > _SAME)
         somewhere = (q_any <= LEVEL) & clear.any(axis=0)
-        rules = [apart, everywhere, average & (q_spread <= LEVEL), average, somewhere, ~several]
+        rules = [apart, everywhere, beyond & (q_spread <= LEVEL), average, somewhere, ~several]
     return Verdicts(np.select(rules, WORDS[:-1], WORDS[-1]), q, clear & (q_any <= LEVEL))
 
 
@@ -182,12 +188,14 @@ def _differing(said: Mapping[str, Sequence[Mapping[str, Any]]], noun: str, sizes
     differs = [
         f"{row['feature']} {_quoted(row)}, in a new {noun} {_new_task(row)}" for row in said["differs"]
     ]
-    average = [f"{row['feature']} {_quoted(row)}" for row in said["on average"]]
+    level = [row for row in said["on average"] if _is_curve(row) and row["lower"] * row["upper"] <= 0.0]
+    average = [f"{row['feature']} {_quoted(row)}" for row in said["on average"] if row not in level]
     each = [row for row in said["only in some"] if row["note"].endswith(_EACH)]
     some = [row for row in said["only in some"] if not row["note"].endswith(_EACH)]
     parts = [
         (differs, f"Differs between {plural(noun)}"),
         (average, f"Holds on average, and the rows do not tell whether in every {noun}"),
+        (_names(level, sizes), "Acts by a curve that is clear as a whole, not from quartile to quartile"),
         (_names(each, sizes), f"Clear in each {noun} by itself, with too few of them for an average"),
         (_with_notes(some, sizes), f"Only in some {plural(noun)}"),
     ]

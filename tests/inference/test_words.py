@@ -182,8 +182,8 @@ def test_a_curve_is_told_from_one_quartile_to_the_other():
 
 
 def test_a_curve_whose_ends_are_not_apart_is_not_quoted_by_its_contrast():
-    level = row("age", "on average", note="a curve, from 2 to 6", lower=-0.1, upper=0.3)
-    second = in_sentences([level, row("dose", "on average")])[1]
+    whole = row("age", "on average", note="a curve, from 2 to 6, clear as a whole, not between these")
+    second = in_sentences([whole, row("dose", "on average")])[1]
     assert second.startswith("Holds on average, and the rows do not tell whether in every task: dose")
     assert second.endswith("Acts by a curve that is clear as a whole, not from quartile to quartile: age.")
 

@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 from mmtfl.inference.learn_effects import MOST_FEATURES, columns_of, contrast_ends, over_tasks
 from mmtfl.inference.meta_analysis import q_values
 from mmtfl.inference.words import (
+    AS_A_WHOLE,
     CURVE,
     FOUND,
     LARGEST_RATIO,
@@ -96,7 +97,7 @@ class EffectTable:
         verdicts = judge(found, apart, len(self.names), numbers["p"])
         numbers["q"] = verdicts.q
         notes = [
-            self._curve_note(j)
+            self._curve_note(j, verdicts.word[j])
             + note_of(
                 verdicts, j, labels=self.model.tasks_, others=str(self.known["explained"][j]),
                 ruled_out=self._ruled_out(numbers, j),
@@ -133,12 +134,13 @@ class EffectTable:
         """Features that were not looked at."""
         return np.setdiff1d(np.arange(len(self.names)), self.features)
 
-    def _curve_note(self, j: int) -> str:
+    def _curve_note(self, j: int, word: str) -> str:
         if not self.known["is_curve"][j]:
             return ""
         names = ("lower_quartile", "upper_quartile", "sd")
         ends = contrast_ends(*(self.known[name][j] for name in names))
-        return CURVE + "from {:.4g} to {:.4g}; ".format(*ends)
+        as_a_whole = word == "on average" and self.found.p[j] > LEVEL
+        return CURVE + "from {:.4g} to {:.4g}".format(*ends) + (AS_A_WHOLE if as_a_whole else "") + "; "
 
     def _numbers(self) -> dict[str, np.ndarray]:
         found, sd = self.found, self.known["sd"]

@@ -110,6 +110,7 @@ READING = {
 _MOST_NAMED = 6
 _MOST_LEVELS = 3  # columns that a sentence on levels lists each way
 CURVE = "a curve, "  # what the note of a feature that is a curve begins with
+AS_A_WHOLE = ", clear as a whole, not between these"  # ends, in that of a curve
 _EACH = "clear in each"  # task, in the note of a feature
 _SEPARATES = 1e4  # a ratio beyond which its size says nothing
 _FEW = 2  # names that are told with their notes
@@ -188,14 +189,14 @@ def _differing(said: Mapping[str, Sequence[Mapping[str, Any]]], noun: str, sizes
     differs = [
         f"{row['feature']} {_quoted(row)}, in a new {noun} {_new_task(row)}" for row in said["differs"]
     ]
-    level = [row for row in said["on average"] if _is_curve(row) and row["lower"] * row["upper"] <= 0.0]
-    average = [f"{row['feature']} {_quoted(row)}" for row in said["on average"] if row not in level]
+    whole = [row for row in said["on average"] if row["note"].endswith(AS_A_WHOLE)]
+    average = [f"{row['feature']} {_quoted(row)}" for row in said["on average"] if row not in whole]
     each = [row for row in said["only in some"] if row["note"].endswith(_EACH)]
     some = [row for row in said["only in some"] if not row["note"].endswith(_EACH)]
     parts = [
         (differs, f"Differs between {plural(noun)}"),
         (average, f"Holds on average, and the rows do not tell whether in every {noun}"),
-        (_names(level, sizes), "Acts by a curve that is clear as a whole, not from quartile to quartile"),
+        (_names(whole, sizes), "Acts by a curve that is clear as a whole, not from quartile to quartile"),
         (_names(each, sizes), f"Clear in each {noun} by itself, with too few of them for an average"),
         (_with_notes(some, sizes), f"Only in some {plural(noun)}"),
     ]

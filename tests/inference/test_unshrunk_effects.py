@@ -14,8 +14,9 @@ from mmtfl.inference.row_moments import TaskMoments
 from mmtfl.inference.unshrunk_effects import Steps, finished, noise_variance
 
 
-@pytest.mark.parametrize("n", [8, 40])  # fewer rows than features, and more
-def test_other_features_have_random_effects_about_their_averages(n):
+# fewer rows than features, alone and beside another task, and more rows
+@pytest.mark.parametrize(("n", "several"), [(8, False), (8, True), (40, False)])
+def test_other_features_have_random_effects_about_their_averages(n, several):
     rng = np.random.default_rng(n)
     d, usual, noise = 12, 0.6, 1.7  # residual variance of all tasks, and of this one
     X, y, unit = rng.normal(size=(n, d)), rng.normal(size=n), rng.uniform(0.5, 2.0, size=d)
@@ -25,7 +26,10 @@ def test_other_features_have_random_effects_about_their_averages(n):
     plan = MixedModel(unit, mean, usual, square / usual, sampling / usual, ((0, 5),))
     a, ones = rng.normal(size=d), np.ones(n)  # where rows are seen does not matter
     own = TaskMoments.of_rows(X, y - X @ a, ones, ones, centred=True, residual=True)
-    step = plan.step(own, a, noise)
+    assert (own.rows is None) == (n > d)
+    tasks = [TaskMoments.of_rows(X[::2], y[::2], ones[::2], ones[::2], centred=True, residual=True), own]
+    tasks = tasks[-1 - several :]
+    *_, step = plan.steps(tasks, np.array([mean, a])[-len(tasks) :], np.array([usual, noise])[-len(tasks) :])
     D, errors, r = np.diag(square / unit**2), sampling / np.outer(unit, unit), y - X @ mean
     V = noise * np.eye(n) + X @ D @ X.T
     W = X.T @ np.linalg.solve(V, X)

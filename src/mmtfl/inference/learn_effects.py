@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from mmtfl.engines.threads import one_blas_thread
 from mmtfl.inference.collinearity import explained_by
 from mmtfl.inference.meta_analysis import MetaAnalysis, joint_p
 from mmtfl.inference.mixed_model import MixedModel
@@ -24,12 +25,15 @@ from mmtfl.tasks.scaling import column_range, column_spread, could_use
 _MOST_ROWS = 100_000  # of which quartiles are taken
 _MOST_JOINT = 60  # features of one column that are tested together
 _FEWEST_TASKS, _FEWEST_ROWS = 3, 2.5  # tasks, and rows for each feature, that tell averages and spreads
-_MOST_STEPS, _SETTLED = 15, 0.02  # of the mixed model; rise of its log-likelihood
+# of the mixed model; rise of its log-likelihood, in all and for each feature
+_MOST_STEPS, _SETTLED, _SETTLED_EACH = 15, 0.02, 0.005
+_MOST_TAKEN = 0.5  # share of the rows' degrees of freedom in a fit that still tells noise and spreads
 _ROUNDING = 1e-12  # least share of the usual noise
 MOST_FEATURES = 1000  # beyond, the kept ones and those with the largest scores
 _QUARTILE = 0.6744897501960817  # of a normal variable, where rows are not here
 
 
+@one_blas_thread()
 def learn_effects(model: Any, prepared: Any) -> dict[str, Any]:
     """What `effects` and `task_effects` are made of: effects and errors of the tasks that were fitted.
 
@@ -79,12 +83,15 @@ def _estimated(source: FitRows, coef: np.ndarray, usable: np.ndarray, joint: lis
     Each of these begins at shrunk effects: the parabola of classes and counts depends on where it is taken.
     """
     totals, kind = source.totals(), _noise_of(loss)
-    found = finished(source.steps(FromFit.of(totals, coef, joint)), usable, joint, noise=kind)
+    first = source.steps(FromFit.of(totals, coef, joint))
+    found = finished(first, usable, joint, noise=kind)
     few_rows = min(totals.rows, source.n_shared) < _FEWEST_ROWS * coef.shape[1]
     if len(coef) < _FEWEST_TASKS or few_rows or not isinstance(loss, Loss):
         return found
     least = 1.0 if kind == "counts" else 0.0
-    model, start = MixedModel.of(totals, found, joint), coef
+    n, _, taken = first.residual.sum(axis=0)
+    spreads = bool(kind == "known" or taken < _MOST_TAKEN * n)
+    model, start = MixedModel.of(totals, found, joint, spreads=spreads), coef
     for _ in range(_MOST_STEPS):
         steps = source.steps(model, start - coef, _noise_of_tasks(found, model.noise, least))
         found = finished(steps, usable, joint, noise=kind)
@@ -92,7 +99,7 @@ def _estimated(source: FitRows, coef: np.ndarray, usable: np.ndarray, joint: lis
         told = kind != "known" and steps.by_group is None
         usual = None if told else max(found.by_group * found.usual_noise, model.noise * _ROUNDING)
         model, rise = model.updated(steps, usual, least)
-        if rise <= _SETTLED:
+        if rise <= max(_SETTLED, _SETTLED_EACH * coef.shape[1]):
             break
     return found
 

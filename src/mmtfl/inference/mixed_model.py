@@ -7,7 +7,7 @@ and what the restricted likelihood says of averages, spreads and noise.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -20,9 +20,9 @@ _RIDGE = 1e-6  # on the scale of correlations, for averages that the rows do not
 _ROUNDING = 1e-20  # share of what the effects explain below which the noise is rounding error
 _FLAT = 1e-6  # least variance between tasks, in units of the squared error of the average
 _LEFT = 1e-8  # least share of a feature that the others leave within a task that tells its effect
-_LARGEST_STEP = 1.0  # of the logarithm of the noise
+_FAR = 1.0  # step of the logarithm of the noise that no parabola tells
 _EM_STEPS = 20
-_PER_STEP = 0.1  # what a step leaves of a variance that it would make negative
+_PER_STEP = 0.1  # what a step leaves of a variance at least
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,56 +55,83 @@ class MixedModel:
     joint: tuple[tuple[int, ...], ...] = ()
 
     @classmethod
-    def of(cls, totals: Totals, found: Effects, joint: Iterable[tuple[int, ...]] = ()) -> MixedModel:
-        """Begin with averages and spreads of effects that were found one by one."""
+    def of(
+        cls, totals: Totals, found: Effects, joint: Iterable[tuple[int, ...]] = (), *, spreads: bool = True
+    ) -> MixedModel:
+        """Begin with averages of effects that were found one by one, and their spreads, or all alike."""
         pooled, analysis = Pooled.of(totals), found.over_tasks
         mean, square = np.nan_to_num(analysis.average), (np.nan_to_num(analysis.spread) * pooled.unit) ** 2
         noise = max(found.usual_noise, _ROUNDING * float(np.sum((mean * pooled.unit) ** 2 + square))) or 1.0
+        square = square if spreads else np.full(len(mean), noise / len(mean))
         sampling = _inverse(pooled.correlation * totals.weight)
         sampling += np.diag(square / noise / len(found.effect))
         return cls(pooled.unit, mean, noise, square / noise, sampling, tuple(joint))
 
-    # -- one task --------------------------------------------------------------------------------------------
+    # -- tasks -----------------------------------------------------------------------------------------------
 
-    def step(self, own: TaskMoments, a: np.ndarray, noise: float) -> TaskStep:
-        """The effects of a task whose rows are seen at coefficients a: eqs. (22) and (23)."""
-        d, share, to_mean = len(a), noise / self.noise, a - self.mean
-        if own.weight <= 0.0:
-            zero = np.zeros((d, d))
-            return TaskStep.nothing(d, self.joint, score=zero[0], lost=zero[0], curvature=zero)
-        at_mean = own.score + own.scatter @ to_mean
-        S, s = own.scatter / (self.unit * self.unit[:, None] * share), at_mean / (self.unit * share)
-        rest = np.linalg.inv(np.eye(d) + S * self.square)  # (I + S D)^-1
-        W, u = rest @ S, rest @ s
-        size = np.diag(W)
-        tells = (np.diag(S) * share > CONSTANT * own.weight) & (size > _LEFT * np.diag(S))
-        size = np.where(tells, size, 1.0)
-        squares = own.squares + own.per_curvature * float((own.score + at_mean) @ to_mean)
-        squares -= own.per_curvature * share * float(s @ (self.square * u))
-        known = W @ self.sampling
-        taken, scale = 1.0 + float(np.trace(known)), self.noise / self.unit**2
-        by_noise = np.where(tells, (W * rest).sum(axis=1) / size**2, np.nan)
+    def steps(self, own: Sequence[TaskMoments], a: np.ndarray, noise: np.ndarray) -> Iterator[TaskStep]:
+        """The effects of tasks whose rows are seen at coefficients a: eqs. (22) and (23)."""
+        d, share, to_mean = a.shape[1], noise / self.noise, a - self.mean
+        score, at_mean, scatter = (np.array(part) for part in zip(*map(_seen, own, to_mean), strict=True))
+        S = scatter / (self.unit * self.unit[:, None] * share[:, None, None])
+        s = at_mean / (self.unit * share[:, None])
+        alone = self._from_rows(own[0], to_mean[0], share[0]) if len(own) == 1 else None
+        rest, W, u, by_noise = alone or self._from_scatter(S, s)
+        diagonal = np.einsum("tjj->tj", W)
+        weight = np.array([one.weight for one in own])
+        known, by_curvature = W @ self.sampling, np.array([one.per_curvature for one in own])
+        taken = np.where(weight > 0.0, 1.0 + np.einsum("tjj->t", known), 0.0)
+        fitted = np.where(weight > 0.0, taken + d - np.einsum("tjj->t", rest), 0.0)
+        squares = np.array([one.squares for one in own]) + by_curvature * _dots(score + at_mean, to_mean)
+        squares -= by_curvature * share * _dots(s, self.square * u)
+        tells = np.einsum("tjj->tj", scatter) / self.unit**2 > CONSTANT * weight[:, None]
+        tells &= (diagonal > _LEFT * np.einsum("tjj->tj", S)) & (weight > 0.0)[:, None]
+        size = np.where(tells, diagonal, 1.0)
         others, shared = self._beside(W, known, size)
-        return TaskStep(
-            effect=np.where(tells, self.mean + u / (size * self.unit), np.nan),
-            variance=by_noise * scale / noise,
-            others=others * scale,
-            shared=shared * scale,
-            squares=max(squares, 0.0),
-            taken=taken,
-            fitted=taken + d - float(np.trace(rest)),
-            vectors=rest.T / (size * share * self.unit * self.unit[:, None]),
-            correlation=[_correlation(W, np.array(own)) for own in self.joint],
-            score=u / np.sqrt(self.noise),
-            lost=(known * W).sum(axis=1),
-            curvature=W,
-        )
+        effect, nothing = self.mean + u / (size * self.unit), np.where(tells, 0.0, np.nan)
+        scale = self.noise / self.unit**2
+        variance = by_noise / size**2 * scale / noise[:, None]
+        lost, score = (known * W).sum(axis=2), u / np.sqrt(self.noise)
+        for t in range(len(own)):
+            yield TaskStep(
+                effect=effect[t] + nothing[t],
+                variance=variance[t] + nothing[t],
+                others=others[t] * scale,
+                shared=shared[t] * scale,
+                squares=max(float(squares[t]), 0.0),
+                taken=float(taken[t]),
+                fitted=float(fitted[t]),
+                vectors=rest[t].T / (size[t] * share[t] * self.unit * self.unit[:, None]),
+                correlation=[_correlation(W[t], np.array(features)) for features in self.joint],
+                score=score[t],
+                lost=lost[t],
+                curvature=W[t],
+            )
+
+    def _from_scatter(self, S: np.ndarray, s: np.ndarray) -> tuple[np.ndarray, ...]:
+        """(I + S D)^-1, W and u of tasks, and the variance of u by noise alone."""
+        rest = np.linalg.inv(np.eye(S.shape[1]) + S * self.square)
+        W = rest @ S
+        return rest, W, (rest @ s[:, :, None])[:, :, 0], (W * rest).sum(axis=2)
+
+    def _from_rows(
+        self, own: TaskMoments, to_mean: np.ndarray, share: float
+    ) -> tuple[np.ndarray, ...] | None:
+        """The same of one task with fewer rows than features, by the covariance of its rows."""
+        if own.rows is None:
+            return None
+        X, residual = own.rows[0] / (self.unit * np.sqrt(share)), own.rows[1] + own.rows[0] @ to_mean
+        inverse = np.linalg.inv(np.eye(len(X)) + (X * self.square) @ X.T)
+        half = inverse @ X
+        W = X.T @ half
+        u = half.T @ residual / np.sqrt(share)
+        return (np.eye(len(W)) - W * self.square)[None], W[None], u[None], (half**2).sum(axis=0)[None]
 
     def _beside(self, W: np.ndarray, known: np.ndarray, size: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Variances of each effect by the others: by their spreads, and by the errors of their averages."""
-        leak = W / size[:, None] - np.eye(len(size))
-        of_averages = ((known / size[:, None] - self.sampling) * leak).sum(axis=1)
-        together = (known * leak).sum(axis=1)  # the averages have errors in common with the task's own rows
+        leak = W / size[:, :, None] - np.eye(size.shape[1])
+        of_averages = ((known / size[:, :, None] - self.sampling) * leak).sum(axis=2)
+        together = (known * leak).sum(axis=2)  # the averages have errors in common with the task's own rows
         return leak**2 @ self.square, of_averages - 2.0 * (1.0 / size - self.square) * together
 
     def drawn(self, steps: Steps) -> np.ndarray:
@@ -150,9 +177,14 @@ class MixedModel:
         square = np.where(square > 0.0, square, _PER_STEP * self.square)
         square = np.where(square > _FLAT * np.diag(sampling), square, 0.0)
         rise = 0.5 * float(score @ np.append(square - self.square, change[-1]) + slope @ sampling @ slope)
-        if noise is None:
-            noise = max(self.noise * np.exp(np.clip(change[-1], -_LARGEST_STEP, _LARGEST_STEP)), least)
         mean = self.mean + sampling @ slope * np.sqrt(self.noise) / self.unit
+        if abs(change[-1]) > _FAR:  # where V has the likeliest size, its parts as they were
+            n, squares, taken = steps.residual.T
+            size = max(float(np.sum(squares / steps.noise) / np.sum(n - taken)), _PER_STEP)
+            found = replace(self, mean=mean, noise=max(size * self.noise, least), sampling=sampling)
+            return found, np.inf
+        if noise is None:
+            noise = max(self.noise * np.exp(change[-1]), least)
         square *= self.noise / noise
         return replace(self, mean=mean, noise=noise, square=square, sampling=sampling), rise
 
@@ -172,6 +204,16 @@ class MixedModel:
         score = np.append(score - several * (self.square - mean) / width, of_noise)
         information = information + np.diag(several / width)
         return score, np.block([[information, across[:, None]], [across, np.array(corner)]])
+
+
+def _seen(own: TaskMoments, to_mean: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Scores at the coefficients and at the averages, and the scatter."""
+    return own.score, own.score + own.scatter @ to_mean, own.scatter
+
+
+def _dots(first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    """Products of the rows of two matrices."""
+    return np.einsum("tj,tj->t", first, second)
 
 
 def _prior(square: np.ndarray, information: np.ndarray) -> tuple[float, float]:

@@ -33,6 +33,8 @@ class TaskMoments:
         Sum of squared residuals in units of a row's variance: that over its degrees of freedom is sigma^2.
     per_curvature : float
         How much of ``squares`` a unit of the curvature's parabola is.
+    rows : tuple of ndarray of shape (n_rows, d) and (n_rows,), or None
+        H^1/2 X and H^-1/2 s of the centred rows, where there are fewer than columns.
     """
 
     n: float
@@ -41,6 +43,7 @@ class TaskMoments:
     score: np.ndarray
     squares: float
     per_curvature: float = 1.0
+    rows: tuple[np.ndarray, np.ndarray] | None = None
 
     @classmethod
     def of_rows(
@@ -62,15 +65,19 @@ class TaskMoments:
         total = float(h.sum())
         if centred and total > 0.0:
             X, s = X - h @ X / total, s - h * (s.sum() / total)
+        rows = None
         if scatter is None:
-            scaled = X * np.sqrt(h)[:, None]
+            root = np.sqrt(h)
+            scaled = X * root[:, None]
             scatter = scaled.T @ scaled
+            if len(X) < X.shape[1] and (root > 0.0).all():
+                rows = scaled, s / root
         base = weights if residual else h
         # s^2 / h in an order in which no square of a large weight overflows
         squares = float(s @ np.divide(s, base, out=np.zeros_like(s), where=base > 0.0))
         n = float(weights.sum())
         per_curvature = n / total if residual and total > 0.0 else 1.0
-        return cls(n, total, scatter, X.T @ s, squares * per_curvature, per_curvature)
+        return cls(n, total, scatter, X.T @ s, squares * per_curvature, per_curvature, rows)
 
 
 @dataclass(frozen=True, eq=False)

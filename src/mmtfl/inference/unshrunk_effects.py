@@ -8,9 +8,9 @@ the other features (`MixedModel`).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields, is_dataclass
-from itertools import repeat
+from itertools import islice, repeat, tee
 from typing import Any, Protocol
 
 import numpy as np
@@ -25,6 +25,7 @@ _MANY_TASKS = 20  # that tell whether their variances are alike
 _ALIKE = np.array([2000.0, 400.0, 100.0, 50.0, 20.0])  # rows for which it then may stand
 _APART = np.array([_BORROWED, 7.0, 5.0, 4.0, 3.0])
 _LEAST_SHARE = 0.5  # of a variance, that the errors of the averages leave where they lessen it
+_TOGETHER = 40_000  # numbers in the scatter of tasks whose steps are taken together
 _WEAK = 1e-4  # correlation of a feature with what the others leave of it, below which a task tells nothing
 CONSTANT = 1e-12  # share of the variance over all tasks below which a feature is constant within a task
 
@@ -134,8 +135,8 @@ class Plan(Protocol):
     def joint(self) -> tuple[tuple[int, ...], ...]:
         """Sets of features whose covariances are wanted."""
 
-    def step(self, own: TaskMoments, a: np.ndarray, noise: float) -> TaskStep:
-        """The step of a task whose rows are seen at coefficients a."""
+    def steps(self, own: Sequence[TaskMoments], a: np.ndarray, noise: np.ndarray) -> Iterable[TaskStep]:
+        """The steps of tasks whose rows are seen at coefficients a, with these residual variances."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -169,7 +170,11 @@ class FromFit:
         slope = penalty_slope(coef[:, kept], totals.scores[:, kept])
         return cls(Pooled.of(totals), kept, slope, len(coef), tuple(joint))
 
-    def step(self, own: TaskMoments, a: np.ndarray, noise: float) -> TaskStep:
+    def steps(self, own: Sequence[TaskMoments], a: np.ndarray, noise: np.ndarray) -> Iterable[TaskStep]:
+        """One task after the other."""
+        return map(self._step, own, a)
+
+    def _step(self, own: TaskMoments, a: np.ndarray) -> TaskStep:
         """Eq. (20): Omega is of the task where it has rows enough, of all tasks where it has not."""
         d = len(a)
         share = own.n / (own.n + 2.0 * d)
@@ -272,8 +277,8 @@ class Steps:
         steps, residual, correlation, robust, likelihood = [], [], [], [], []
         curvature: list[Any] = [0.0, 0.0]
         every: Iterable[Any] = repeat(None) if rows is None else rows
-        for own, a, variance, of_rows in zip(moments, coef, noise, every, strict=False):
-            step = plan.step(own, a, float(variance))
+        kept, seen = tee(moments)
+        for own, step, of_rows in zip(kept, _in_parts(plan, seen, coef, noise), every, strict=False):
             steps.append((step.effect, step.variance, step.others, step.shared))
             residual.append((own.n, step.squares, step.taken))
             correlation.append(step.correlation)
@@ -295,6 +300,16 @@ class Steps:
     def joined(cls, parts: Sequence[Steps]) -> Steps:
         """Those of several places, in the order of the tasks."""
         return _joined(parts)
+
+
+def _in_parts(
+    plan: Plan, moments: Iterable[TaskMoments], coef: np.ndarray, noise: np.ndarray
+) -> Iterator[TaskStep]:
+    """The steps of as many tasks at a time as arrays of a moderate size hold."""
+    moments, first = iter(moments), 0
+    while own := list(islice(moments, max(1, _TOGETHER // coef.shape[1] ** 2))):
+        part = slice(first, first := first + len(own))
+        yield from plan.steps(own, coef[part], noise[part])
 
 
 def _columns(rows: Sequence[Iterable[Any]]) -> list[Any]:

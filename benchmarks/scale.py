@@ -29,7 +29,7 @@ from mmtfl.objective.losses import Logistic, Squared
 from mmtfl.objective.penalties import make_penalty
 from mmtfl.objective.problem import Problem
 from mmtfl.solvers import solve
-from mmtfl.solvers.distributed.placed import OpenTasks, resident_bytes
+from mmtfl.solvers.placed import OpenTasks, resident_bytes
 
 MEMBER = (2, 1)
 TOL = 1e-5

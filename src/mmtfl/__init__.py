@@ -26,7 +26,7 @@ if TYPE_CHECKING:
         RobustClassifier,
         RobustRegressor,
     )
-    from mmtfl.objective.product import alpha_from_gammas, gammas_from_alpha
+    from mmtfl.objective.row_sizes import alpha_from_gammas, gammas_from_alpha
     from mmtfl.tables.encoder import TableEncoder
     from mmtfl.tasks.container import Tasks
 
@@ -72,7 +72,7 @@ _HOMES = {
     ),
     "mmtfl.estimators.classification": ("MMTFLClassifier",),
     "mmtfl.estimators.regression": ("MMTFLRegressor",),
-    "mmtfl.objective.product": ("alpha_from_gammas", "gammas_from_alpha"),
+    "mmtfl.objective.row_sizes": ("alpha_from_gammas", "gammas_from_alpha"),
     "mmtfl.estimators.two_strength_search": ("TwoStrengthCV",),
     "mmtfl.estimators.search": ("MMTFLClassifierCV", "MMTFLRegressorCV"),
     "mmtfl.estimators.coefficient_path": ("path",),

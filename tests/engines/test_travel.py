@@ -7,7 +7,7 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from mmtfl import MMTFLRegressor, MMTFLRegressorCV
-from mmtfl.solvers.distributed.shards import Shard
+from mmtfl.solvers.shards import Shard
 from oracles import make_problem
 
 SIZES = (14, 9, 21, 30, 12, 17, 8)

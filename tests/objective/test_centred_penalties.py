@@ -5,9 +5,8 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.optimize import minimize_scalar
 
-from mmtfl.objective import product
 from mmtfl.objective.penalties import make_penalty
-from mmtfl.objective.row_sizes import common_part, euclidean_parts
+from mmtfl.objective.row_sizes import alpha_from_gammas, common_part, euclidean_parts
 from oracles import INF, common_weight
 
 MEMBERS = [(2, 2), (2, 1), (2, INF), (1, 1), (1, INF), (2, "log"), (1, "log")]
@@ -80,7 +79,7 @@ def test_weights_touch_the_penalty_and_lie_above_it(p, k, pooling):
 def test_the_product_form_about_mu_costs_as_much_at_its_best_c(p, k):
     """Eq. (9) at c of eq. (3), mu = m / c and delta = a / c - mu is the joint form, and other c cost more."""
     gamma1, gamma2, pooling, A = 0.6, 1.7, 0.9, draw()[1:]
-    alpha = product.alpha_from_gammas(gamma1, gamma2, p=p, k=k)
+    alpha = alpha_from_gammas(gamma1, gamma2, p=p, k=k)
     penalty, w = make_penalty(p, k, alpha, pooling=pooling), common_weight(pooling, A.shape[1])
     m, best = common_part(A, p, pooling), penalty.shared_part(A, gamma1 / gamma2)
 

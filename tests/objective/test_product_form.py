@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose
 from scipy.optimize import minimize_scalar
 
 from mmtfl.objective.penalties import make_penalty
-from mmtfl.objective.product import (
+from mmtfl.objective.row_sizes import (
     alpha_from_gammas,
     elimination_constant,
     gammas_from_alpha,

@@ -8,7 +8,7 @@ import pytest
 
 from mmtfl import MMTFLClassifier, MMTFLClassifierCV, MMTFLRegressor, MMTFLRegressorCV
 from mmtfl.inference.heldout_errors import reliability
-from mmtfl.report.effect_table import EffectPage
+from mmtfl.report.effect_page import EffectPage
 from mmtfl.report.html import calibration_picture, render_report
 from mmtfl.report.sentences import calibration, first_answers, p_value, with_interval
 

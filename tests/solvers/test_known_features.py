@@ -11,7 +11,7 @@ from mmtfl.objective.known_features import KnownFeatures
 from mmtfl.objective.norms import EntryNorm, RowNorm, TwoNorms
 from mmtfl.objective.penalties import make_penalty
 from mmtfl.solvers.path import Paths, alpha_max, solve_path
-from mmtfl.solvers.two_parts import solve_additive
+from mmtfl.solvers.strengths import solve_additive
 from oracles import INF, LOSSES, largest_null_slope, loss_gradient, make_problem, problem_of, solve
 
 CONVEX = [(2, 2), (1, INF), (2, INF), (1.5, 3), (INF, 1)]

@@ -9,9 +9,8 @@ from mmtfl.objective.design import Design
 from mmtfl.objective.losses import Logistic, Squared
 from mmtfl.objective.penalties import make_penalty
 from mmtfl.objective.problem import Problem
-from mmtfl.solvers import solve
+from mmtfl.solvers import solve, task_step
 from mmtfl.solvers.algorithm1 import run_passes
-from mmtfl.solvers.distributed import small_tasks
 from mmtfl.tasks import Tasks
 
 
@@ -33,10 +32,10 @@ def test_passes_are_those_of_every_task_alone(weighted, fit_intercept, pooling, 
     problem = Problem(Design(tasks, column_scale=scale, fit_intercept=fit_intercept), Squared())
     found = {}
     for few in (0, 16):
-        monkeypatch.setattr(small_tasks, "FEW_ROWS", few)
+        monkeypatch.setattr(task_step, "FEW_ROWS", few)
         penalty = make_penalty(2, 1, 0.3, pooling=pooling)
         found[few] = run_passes(problem, penalty, Threads(2), max_iter=10, tol=1e-7)
-    assert 0 < small_tasks.are_small(tasks, 1.0).sum() < tasks.n_tasks
+    assert 0 < task_step.are_small(tasks, 1.0).sum() < tasks.n_tasks
     for together, alone in zip(found[16], found[0], strict=True):
         assert_allclose(together, alone, rtol=1e-9, atol=1e-12)
 
@@ -48,7 +47,7 @@ def test_passes_at_other_p_are_those_of_every_task_alone(weighted, p, monkeypatc
     problem = Problem(Design(tasks, column_scale=scale), Squared())
     found = {}
     for few in (0, 16):
-        monkeypatch.setattr(small_tasks, "FEW_ROWS", few)
+        monkeypatch.setattr(task_step, "FEW_ROWS", few)
         options = {"max_iter": 6, "tol": 1e-10, "accelerate": False}
         found[few] = run_passes(problem, make_penalty(p, 1, 0.3), Threads(2), **options)
     assert np.count_nonzero(found[0][0]) > 0
@@ -68,7 +67,7 @@ def test_passes_of_the_logistic_loss_are_those_of_every_task_alone(p, pooling, f
     tasks = Tasks.from_rows(tasks.X[many], y[many], labels, tasks.weights[many])
     problem, found = Problem(Design(tasks, column_scale=scale, fit_intercept=fit_intercept), Logistic()), {}
     for few in (0, 16):
-        monkeypatch.setattr(small_tasks, "FEW_ROWS", few)
+        monkeypatch.setattr(task_step, "FEW_ROWS", few)
         options = {"max_iter": 6, "tol": 1e-10, "accelerate": False}
         found[few] = run_passes(problem, make_penalty(p, 1, 0.1, pooling=pooling), Threads(2), **options)
     assert np.count_nonzero(found[0][0]) > 0
@@ -79,11 +78,9 @@ def test_passes_of_the_logistic_loss_are_those_of_every_task_alone(p, pooling, f
 @pytest.mark.parametrize("alpha", [1.0, 5.0])
 def test_very_many_small_tasks_are_solved_as_low_as_from_several_starts(alpha):
     rng = np.random.default_rng(1)
-    labels = np.repeat(np.arange(small_tasks.MANY_TASKS + 1), 4)
+    labels = np.repeat(np.arange(task_step.MANY_TASKS + 1), 4)
     X, share = rng.normal(size=(len(labels), 6)), rng.random((6, 1))
-    A = rng.normal(size=(6, small_tasks.MANY_TASKS + 1)) * (
-        rng.random((6, small_tasks.MANY_TASKS + 1)) < share
-    )
+    A = rng.normal(size=(6, task_step.MANY_TASKS + 1)) * (rng.random((6, task_step.MANY_TASKS + 1)) < share)
     y = np.einsum("ij,ji->i", X, A[:, labels]) + rng.normal(size=len(labels))
     problem = Problem(Design(Tasks.from_rows(X, y, labels)), Squared())
     penalty = make_penalty(2, 1, alpha)

@@ -30,7 +30,7 @@ from mmtfl.model_selection import TaskKFold
 from mmtfl.objective.losses import Logistic, Squared
 from mmtfl.objective.penalties import make_penalty
 from mmtfl.solvers import solve as solve_problem
-from mmtfl.solvers.distributed.placed import OpenTasks, PlacedDesign, plan
+from mmtfl.solvers.placed import OpenTasks, PlacedDesign, plan
 from oracles import frame_of, make_problem, solve
 
 MEMBERS = [(2, 1), (1, 1), (2, 2), (1.5, 1), (2, float("inf")), (1, float("inf")), (1, "log")]

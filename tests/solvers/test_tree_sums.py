@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
-from mmtfl.solvers.distributed.shards import partial_norms, split_evenly, total_norms
+from mmtfl.solvers.shards import partial_norms, split_evenly, total_norms
 
 NORMS = [1.0, 1.5, 2.0, 3.0, np.inf]
 

@@ -10,9 +10,8 @@ from scipy import sparse
 
 from mmtfl.objective.norms import ColumnNorm, EntryNorm, RowNorm, TraceNorm, TwoNorms
 from mmtfl.objective.penalties import make_penalty
-from mmtfl.solvers import two_parts
 from mmtfl.solvers.part_solvers import BothParts
-from mmtfl.solvers.two_parts import AdditiveGrid, PassDescent, additive_descent, solve_additive
+from mmtfl.solvers.strengths import AdditiveGrid, PassDescent, additive_descent, solve_additive
 from oracles import LOSSES, loss_gradient, loss_part, make_problem, problem_of, solve
 from two_parts.conic_parts import conic_norm, minimum, plain_norm
 
@@ -160,7 +159,7 @@ def test_a_sparse_design_too_large_to_be_dense_gives_the_same(monkeypatch, loss)
     norms = TwoNorms(*PAIRS["low_rank"])
     norms = norms.at(*(0.2 * top for top in norms.critical_strengths(ours)))
     quick = solve_additive(thin, norms, tol=TOL)
-    monkeypatch.setattr(two_parts, "_MOST_DENSE", 0)
+    monkeypatch.setattr("mmtfl.solvers.strengths._MOST_DENSE", 0)
     assert isinstance(additive_descent(thin, norms).parts, BothParts)
     for other in (quick, solve_additive(thin, norms, tol=TOL)):
         assert_allclose(other.A, solve_additive(ours, norms, tol=TOL).A, atol=1e-6)

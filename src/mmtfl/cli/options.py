@@ -1,9 +1,11 @@
 """Options that several commands have in common, and how their values are read and checked."""
 
+import logging
 import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -11,6 +13,7 @@ from cyclopts import Group, Parameter
 
 from mmtfl.cli import output as out
 from mmtfl.cli.main import BadInput
+from mmtfl.errors import require
 
 TABLE = Group("The table", sort_key=1)
 MODEL = Group("The model", sort_key=2)
@@ -199,29 +202,6 @@ class ModelOptions:
     tol: float = 1e-7
 
 
-@Parameter(name="*", group=SCALE)
-@dataclass(frozen=True)
-class ScaleOptions:
-    """Clusters, checkpoints and limits of memory.
-
-    Parameters
-    ----------
-    dask
-        Work on a Dask cluster: the address of its scheduler, or local for workers on this machine.
-    workers
-        Workers that --dask local starts; by default one per processor.
-    checkpoint
-        Keep the state of the work in this file: the same command goes on from it.
-    memory_limit
-        Leave the rows in the parquet file or folder and take no more memory than this, such as 2GB.
-    """
-
-    dask: str | None = None
-    workers: int | None = None
-    checkpoint: Path | None = None
-    memory_limit: str | None = None
-
-
 @Parameter(name="*", group=OUTPUT)
 @dataclass(frozen=True)
 class TalkOptions:
@@ -262,6 +242,88 @@ class TalkOptions:
         """Print lines on stderr about what the user may want to know, unless quiet."""
         for line in lines:
             self.say(f"note: {line}")
+
+
+@Parameter(name="*", group=SCALE)
+@dataclass(frozen=True)
+class ScaleOptions:
+    """Clusters, checkpoints and limits of memory.
+
+    Parameters
+    ----------
+    dask
+        Work on a Dask cluster: the address of its scheduler, or local for workers on this machine.
+    workers
+        Workers that --dask local starts; by default one per processor.
+    checkpoint
+        Keep the state of the work in this file: the same command goes on from it.
+    memory_limit
+        Leave the rows in the parquet file or folder and take no more memory than this, such as 2GB.
+    """
+
+    dask: str | None = None
+    workers: int | None = None
+    checkpoint: Path | None = None
+    memory_limit: str | None = None
+
+    def check(self, data: Path, output: Path) -> None:
+        """Refuse options that contradict each other or the file, before anything is started or read."""
+        if self.workers is not None and self.dask != "local":
+            raise BadInput("--workers goes with --dask local: a scheduler has the workers it has.")
+        if self.workers is not None and self.workers < 1:
+            raise BadInput(f"--workers must be at least 1, got {self.workers}.")
+        if self.checkpoint is not None:
+            if self.checkpoint.resolve() == output.resolve():
+                raise BadInput(f"{str(output)!r} is both the model and the checkpoint: give them two names.")
+            out.check_output(self.checkpoint, force=True, inputs=[data])
+        is_parquet = data.is_dir() or data.suffix.lower() in (".parquet", ".pq")
+        if self.memory_limit is not None and not is_parquet:
+            raise BadInput(f"--memory-limit leaves rows in parquet files, and {str(data)!r} is not one.")
+
+    @contextmanager
+    def engine(self, talk: TalkOptions) -> Iterator[Any]:
+        """The engine that was asked for, if any; its failures are worded here, and its workers ended."""
+        if self.dask is None:
+            yield None
+            return
+        try:
+            distributed = require("distributed", "dask")
+        except ImportError as error:
+            raise BadInput(str(error)) from None
+        from mmtfl.engines import EngineLostError
+        from mmtfl.engines.dask import DaskEngine
+
+        with self._client(distributed) as client:
+            if not client.nthreads():
+                raise BadInput(f"--dask {self.dask!r} has no workers: start some with `dask worker` first.")
+            talk.note(f"Dask: {len(client.nthreads())} workers, dashboard at {client.dashboard_link}")
+            try:
+                yield DaskEngine(client)
+            except EngineLostError as error:
+                raise OSError(str(error)) from error
+            except KeyboardInterrupt:  # what was asked of the cluster fails now, which is no news
+                for name in ("asyncio", "distributed"):
+                    logging.getLogger(name).setLevel(logging.CRITICAL + 1)
+                raise
+
+    def _client(self, distributed: Any) -> Any:
+        from mmtfl.engines.dask import ignore_interrupts
+
+        if self.dask == "local":
+            own = {"threads_per_worker": 1, "dashboard_address": "127.0.0.1:0", "silence_logs": logging.ERROR}
+            # a worker that loses the scheduler would log a traceback; what fails in a task reaches us anyway
+            silent = {"distributed.nanny.pre-spawn-environ.DASK_LOGGING__DISTRIBUTED": "critical"}
+            # the workers end when the client is closed
+            with ignore_interrupts(), import_module("dask").config.set(silent):
+                return distributed.Client(n_workers=self.workers, **own)
+        try:
+            return distributed.Client(self.dask, timeout="10s")
+        except (OSError, ValueError) as error:
+            reason = " ".join(str(error).split()) or type(error).__name__
+            raise BadInput(
+                f"--dask {self.dask!r} cannot be reached ({reason}): name a scheduler such as "
+                "tcp://host:8786, or local."
+            ) from None
 
 
 @Parameter(name="*", group=OUTPUT)

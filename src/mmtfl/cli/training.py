@@ -4,7 +4,7 @@ import re
 import shlex
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from mmtfl.wording import abbreviate, count, count_tasks
 SUMMARY = ".summary"  # suffix of what sites tell of their rows
 _LARGE_FILE = 5_000_000  # bytes
 _MOST_LINES = 12  # on stdout, without --verbose
+_SAMPLE = 1000  # rows of stored files from which the kinds of the columns are learned
 _ROWS_OF_COPIES = 20  # with fewer, a column may tell the target by chance
 
 # parameters in messages of the library, and the options that set them
@@ -167,15 +168,14 @@ def train(
     make: Callable[[Training], Any],
 ) -> int:
     """Read a table, or summaries of sites; fit what `make` gives, save it, and say what came out."""
-    from mmtfl.cli.scale import check_scale, dask_engine
     from mmtfl.tables.reading import release_unused
 
     are_summaries = _check_data(data, table, scale)
     check_output(output, force=talk.force, inputs=data)
-    check_scale(scale, data[0], output)
+    scale.check(data[0], output)
     _say_of_large("reading", data[0], talk)
     # the engine first: reading may take long
-    with nullcontext() if scale.dask is None else dask_engine(scale, talk) as engine:
+    with scale.engine(talk) as engine:
         training = read_summaries(data) if are_summaries else _read(data[0], table, text, talk, scale)
         release_unused()  # the frame is gone, and a wide table needs the room
         _say_of_large("fitting", data[0], talk)
@@ -219,10 +219,71 @@ def _read(
     """A table in memory, or left in its files."""
     if scale.memory_limit is None:
         return read_training(data, table, text, talk)
-    from mmtfl.cli.scale import open_stored
-
     with library_words():
-        return Training(*open_stored(data, table, scale.memory_limit))
+        return _open_stored(data, table, scale.memory_limit)
+
+
+def _open_stored(data: Path, table: TableOptions, memory_limit: str) -> Training:
+    """The recipe of the columns of a parquet file or folder, and its tasks, which stay stored."""
+    from mmtfl.tables.recipe import TableRecipe
+    from mmtfl.tasks.container import Tasks
+
+    needs_rows = ("categories", "reference", "group", "time", "offset", "exposure")
+    given = [name for name in needs_rows if getattr(table, name)]
+    given += ["absent-features"] if table.absent_features == "allow" else []
+    if given:
+        raise BadInput(
+            f"--{given[0]} needs all rows in memory: prepare the files first, or leave --memory-limit out."
+        )
+    check_target(table)
+    if table.task is None or len(table.target) != 1:
+        raise BadInput("--memory-limit needs --task and one --target.")
+    columns: dict[str, Any] = {"task": table.task, "target": table.target[0]}
+    try:
+        features = _features_of_files(data, table)
+        options: dict[str, Any] = {"features": features, "memory_limit": memory_limit}
+        stored = Tasks.from_parquet(data, **columns, **options, weight=table.weights)
+    except FileNotFoundError as error:
+        raise BadInput(str(error)) from None
+    frame = _sample(stored, both_classes=bool(table.classify))
+    text = [name for name in stored.feature_names if frame[name].dtype.kind not in "iuf"]
+    if text:
+        raise BadInput(
+            f"Column {text[0]!r} is not of numbers, which --memory-limit needs: leave it out with --drop, or "
+            "turn it into numbers first."
+        )
+    known: dict[str, Any] = {"classify": bool(table.classify), "weights": table.weights}
+    return Training(TableRecipe.learn(frame, **columns, **known), stored)
+
+
+def _features_of_files(data: Path, table: TableOptions) -> list[str] | None:
+    if not table.drop:
+        return table.features
+    from mmtfl.errors import require
+
+    names = list(require("pyarrow.dataset", "cli").dataset(data, partitioning="hive").schema.names)
+    absent = [name for name in table.drop if name not in names]
+    if absent:
+        raise BadInput(f"--drop {absent[0]!r}: there is no such column.")
+    special = {table.task, table.weights, *table.target, *table.drop}
+    return [name for name in table.features or names if name not in special]
+
+
+def _sample(stored: Any, *, both_classes: bool) -> Any:
+    """The first rows as a frame; with `both_classes`, as many as it takes to see both."""
+    import pandas as pd
+
+    columns = [*stored.feature_names, stored.target, *([] if stored.weight is None else [stored.weight])]
+    frames, values = [], set()
+    for piece in stored.pieces:
+        own = [] if piece.label is not None else [stored.task]
+        for table in piece.source.tables([*columns, *own], _SAMPLE):
+            frame = table.to_pandas()
+            frames.append(frame if own else frame.assign(**{stored.task: piece.label}))
+            values |= set(frame[stored.target].unique().tolist())
+            if not both_classes or len(values) > 1:
+                return pd.concat(frames, ignore_index=True)
+    return pd.concat(frames, ignore_index=True)
 
 
 def read_summaries(data: Sequence[Path]) -> Training:

@@ -19,7 +19,7 @@ from mmtfl.inference.learn_effects import learn_effects
 from mmtfl.model_selection.metrics import mean_task_score
 from mmtfl.objective.losses import Loss
 from mmtfl.objective.losses.by_rows import TaskLoss, check_targets, with_known_in_targets
-from mmtfl.solvers.distributed.placed import check_room
+from mmtfl.solvers.placed import check_room
 from mmtfl.tables.agreement import Agreement
 from mmtfl.tables.encoder import TableEncoder
 from mmtfl.tasks.checks import check_design, check_task_labels

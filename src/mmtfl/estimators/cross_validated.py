@@ -27,7 +27,6 @@ from mmtfl.model_selection.cross_validation import (
     fold_scores,
     scores_by_task,
 )
-from mmtfl.model_selection.dealing import with_groups
 from mmtfl.model_selection.folds import (
     Fold,
     check_folds,
@@ -36,6 +35,7 @@ from mmtfl.model_selection.folds import (
     observations,
     take,
     usual_number,
+    with_groups,
 )
 from mmtfl.model_selection.progress import Pace
 from mmtfl.model_selection.scoring import TaskScorer, task_scorer

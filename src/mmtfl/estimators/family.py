@@ -16,12 +16,12 @@ from mmtfl.estimators.parameters import POSITIVE, FamilyParameters, parameter
 from mmtfl.estimators.prepared import POLISH, Prepared, StoredPrepared
 from mmtfl.objective.known_features import KnownFeatures
 from mmtfl.objective.penalties import RowPenalty, make_penalty
-from mmtfl.objective.product import task_part
+from mmtfl.objective.row_sizes import task_part
 from mmtfl.persistence.content_hash import fingerprint
 from mmtfl.solvers import solve
 from mmtfl.solvers.checkpoint import Checkpoint, FitCheckpoint
-from mmtfl.solvers.distributed.placed import OpenTasks
 from mmtfl.solvers.path import Paths
+from mmtfl.solvers.placed import OpenTasks
 from mmtfl.solvers.solve import Reporter
 from mmtfl.tasks.container import Tasks
 from mmtfl.tasks.scaling import task_factors, with_task_factors

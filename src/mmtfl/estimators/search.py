@@ -42,8 +42,8 @@ from mmtfl.objective.known_features import KnownFeatures
 from mmtfl.objective.penalties import RowPenalty, make_penalty
 from mmtfl.solvers import solve
 from mmtfl.solvers.checkpoint import FitCheckpoint
-from mmtfl.solvers.distributed.placed import check_room
 from mmtfl.solvers.path import Path, Paths
+from mmtfl.solvers.placed import check_room
 from mmtfl.tasks.container import Tasks
 from mmtfl.tasks.curve_basis import N_COLUMNS
 from mmtfl.tasks.moments import bytes_folded, fold_rows

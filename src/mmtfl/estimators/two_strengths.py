@@ -18,8 +18,7 @@ from mmtfl.estimators.regression import TaskRegressor
 from mmtfl.objective.known_features import KnownFeatures
 from mmtfl.objective.norms import ColumnNorm, EntryNorm, RowNorm, TraceNorm, TwoNorms
 from mmtfl.objective.problem import Problem
-from mmtfl.solvers.capped import CappedGrid, CappedRows, solve_capped
-from mmtfl.solvers.two_parts import AdditiveGrid, solve_additive
+from mmtfl.solvers.strengths import AdditiveGrid, CappedGrid, CappedRows, solve_additive, solve_capped
 
 __all__ = [
     "CappedClassifier",

@@ -33,8 +33,8 @@ from mmtfl.objective.losses.by_rows import LossOnRows, LossWithPriors, TaskLoss,
 from mmtfl.objective.penalties import RowPenalty
 from mmtfl.objective.problem import Problem
 from mmtfl.solvers.checkpoint import Checkpoint, Expected, below, finite, numbers
-from mmtfl.solvers.distributed.shards import as_is, in_order
 from mmtfl.solvers.path import Paths, Start, alpha_grid
+from mmtfl.solvers.shards import as_is, in_order
 from mmtfl.tasks.container import Tasks
 from mmtfl.tasks.scaling import (
     column_spread,

@@ -10,7 +10,7 @@ from sklearn.model_selection import BaseCrossValidator
 from sklearn.utils import _safe_indexing, check_random_state
 from sklearn.utils.validation import _num_samples
 
-from mmtfl.model_selection.dealing import (
+from mmtfl.model_selection.folds import (
     NEVER,
     Cells,
     check_classes,

@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from mmtfl.objective import product, row_sizes
+from mmtfl.objective import row_sizes
 from mmtfl.objective.known_features import KnownFeatures, blocks_of, check_pooling
 from mmtfl.objective.row_sizes import centred_norms, common_part, common_weight, row_norms
 
@@ -314,7 +314,7 @@ class RowPower(RowPenalty):
     k: float = 1.0  # type: ignore[misc]
 
     def __post_init__(self) -> None:
-        product.check_exponents(self.p, self.k)
+        row_sizes.check_exponents(self.p, self.k)
         check_pooling(self.p, self.pooling, self.known)
 
     @cached_property
@@ -342,11 +342,11 @@ class RowPower(RowPenalty):
 
     def start_weight(self) -> float | np.ndarray:
         """The weight at c = 1 and gamma1 = gamma2, where Algorithm 1 starts."""
-        return self.alpha / product.elimination_constant(self.p, self.k)
+        return self.alpha / row_sizes.elimination_constant(self.p, self.k)
 
     def shared_part(self, A: np.ndarray, ratio: float = 1.0) -> np.ndarray:
         """c of eq. (3)."""
-        return product.shared_part(self.norms(A), self.p, self.k, ratio)
+        return row_sizes.shared_part(self.norms(A), self.p, self.k, ratio)
 
     def rescaled(self, factor: np.ndarray) -> "RowPower":
         """The same penalty for rows measured in other units: A = factor * A_new."""
@@ -404,7 +404,7 @@ class LogRows(RowPenalty):
     power: ClassVar = 0.0
 
     def __post_init__(self) -> None:
-        product.check_exponents(self.p, 1.0)
+        row_sizes.check_exponents(self.p, 1.0)
         if math.isinf(self.p):
             raise ValueError("k='log' needs a finite p: the sum S_j has no limit at p = inf. Try p = 1 or 2.")
         check_pooling(self.p, self.pooling, self.known)

@@ -25,7 +25,7 @@ from mmtfl.plots.figures import Learned, columns_of
 from mmtfl.plots.search_display import above_last, search_curves
 from mmtfl.plots.sharing_map import order_features, order_tasks
 from mmtfl.report import sentences
-from mmtfl.report.effect_table import EffectPage
+from mmtfl.report.effect_page import EffectPage
 from mmtfl.report.evaluation import TITLES, Evaluation, evaluate
 from mmtfl.report.rows import N_FOLDS, kind_of_targets
 from mmtfl.report.sentences import number, score, shortened

@@ -11,7 +11,7 @@ from scipy.special import expit
 from sklearn.base import is_classifier
 
 from mmtfl.estimators import inputs
-from mmtfl.model_selection.dealing import group_codes
+from mmtfl.model_selection.folds import group_codes
 from mmtfl.model_selection.splitting import TaskKFold, TaskSplitter, TaskTimeSplit
 from mmtfl.report.judging import HeldOut
 from mmtfl.tasks.checks import check_finite_design, check_length, check_task_labels

@@ -13,10 +13,10 @@ from mmtfl.objective.penalties import RowPenalty
 from mmtfl.objective.problem import Problem
 from mmtfl.solvers.algorithm1 import Report, run_algorithm1
 from mmtfl.solvers.checkpoint import FitCheckpoint
-from mmtfl.solvers.distributed.small_tasks import has_many_small_tasks
 from mmtfl.solvers.row_descent import RowDescent
 from mmtfl.solvers.solution import Solution
 from mmtfl.solvers.starts import best_of_starts
+from mmtfl.solvers.task_step import has_many_small_tasks
 
 SOLVERS = ("auto", "alternating", "block")
 _POLISH_TOL = 1e-13  # next to the rounding of a gradient

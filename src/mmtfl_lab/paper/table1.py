@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass
 import numpy as np
 from scipy.optimize import minimize_scalar
 
-from mmtfl.objective.product import alpha_from_gammas
+from mmtfl.objective.row_sizes import alpha_from_gammas
 from mmtfl.wording import markdown_table
 from mmtfl_lab.paper.data_sets import generator
 

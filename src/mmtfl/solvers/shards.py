@@ -16,8 +16,7 @@ from mmtfl.engines.threads import one_blas_thread
 from mmtfl.objective.design import Design
 from mmtfl.objective.losses.by_rows import TaskLoss, check_targets
 from mmtfl.objective.units import column_levels, target_levels, without_levels
-from mmtfl.solvers.distributed.small_tasks import SmallTasks, small_tasks
-from mmtfl.solvers.task_step import TaskAnswer, TaskStep
+from mmtfl.solvers.task_step import SmallTasks, TaskAnswer, TaskStep, small_tasks
 from mmtfl.tasks.container import Tasks
 from mmtfl.tasks.grouping import some_tasks, split_rows
 from mmtfl.tasks.scaling import could_use

@@ -21,8 +21,8 @@ from mmtfl.objective.design import Design, target_unit
 from mmtfl.objective.losses.by_rows import TaskLoss
 from mmtfl.objective.problem import EXACT, Problem
 from mmtfl.objective.units import Units
-from mmtfl.solvers.distributed import shards
-from mmtfl.solvers.distributed.shards import Held, InMemory, Spec, Update, split_evenly, total_norms
+from mmtfl.solvers import shards
+from mmtfl.solvers.shards import Held, InMemory, Spec, Update, split_evenly, total_norms
 from mmtfl.tasks.grouping import offsets_of
 from mmtfl.tasks.scaling import fill_with_median
 from mmtfl.tasks.stored import StoredTasks

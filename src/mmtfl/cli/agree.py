@@ -55,7 +55,7 @@ def agree(
     least
         Fewest rows of a task in a fold, and of a category in it.
     output
-        The agreement, by custom agreed.json.
+        The agreement, usually agreed.json.
     """
     check_output(output, force=talk.force, inputs=[data])
     if columns.task is None or len(columns.target) != 1:
@@ -73,10 +73,13 @@ def agree(
     if why is not None:
         talk.note(f"this table itself gives no summary under it: {why}")
     talk.note(*file.notes)
-    about = (
-        f" ({abbreviate(agreed.feature_names)}; {agreed.folds} folds; next: mmtfl summarise at every site)"
+    named = f"{abbreviate(agreed.feature_names)}; {agreed.folds} folds"
+    talk.written(
+        output,
+        f" ({named}; next: mmtfl summarise at every site)",
+        features=agreed.feature_names,
+        folds=agreed.folds,
     )
-    talk.written(output, about, features=agreed.feature_names, folds=agreed.folds)
     return 0
 
 

@@ -54,7 +54,7 @@ def cv(
         The table: .csv, .tsv, .txt (also .gz), .xlsx, .ods, .dta, .sav, .parquet or .feather; or
         summaries of sites (.summary).
     output
-        The model, by custom something.mmtfl.
+        The model; its name usually ends in .mmtfl.
     method
         What is assumed of the tasks. mmtfl: they share features. dirty: most features matter to all, and
         single tasks have exceptions. robust: a few tasks are unlike all others. lowrank: all features matter,

@@ -52,7 +52,7 @@ def fit(
         The table: .csv, .tsv, .txt (also .gz), .xlsx, .ods, .dta, .sav, .parquet or .feather; or summaries of
         sites (.summary).
     output
-        The model, by custom something.mmtfl.
+        The model; its name usually ends in .mmtfl.
     p
         With 2 a kept feature is used by all tasks; with 1 tasks choose among the kept features.
     k
@@ -78,11 +78,9 @@ def fit(
         found._check_parameters()  # before the work of a default strength
         if alpha is None and training.file is None and not hasattr(training.X, "agreement"):
             raise BadInput("--memory-limit needs --alpha: finding one would read the files many times.")
-        return (
-            found
-            if alpha is not None
-            else found.set_params(alpha=_default_alpha(_as_rows(training), chosen, talk))
-        )
+        if alpha is None:
+            found.set_params(alpha=_default_alpha(_as_rows(training), chosen, talk))
+        return found
 
     return train(data, output, with_numbers_for_losses(table, model), text, talk, scale, make)
 

@@ -20,7 +20,7 @@ MODEL = Group("The model", sort_key=2)
 SCALE = Group("Past one machine", sort_key=3)
 OUTPUT = Group("What comes out", sort_key=4)
 
-SEVERAL = Parameter(consume_multiple=True, negative=())
+SEVERAL = Parameter(consume_multiple=True, negative=(), show_default=False)
 JOBS = Parameter(name=["--jobs", "--n-jobs"])
 SWITCH = Parameter(negative=(), show_default=False)
 # a lone hyphen is stdout; other names that begin with one are refused as options gone astray

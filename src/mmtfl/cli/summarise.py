@@ -50,7 +50,7 @@ def summarise(
     target
         The site's own name of the agreed target, if it is another.
     output
-        The summary, by custom something.summary.
+        The summary; its name ends in .summary.
     show
         Print in plain words what the summary says: fields, counts, and the smallest cell.
     """

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import clone, is_classifier
-from sklearn.utils._param_validation import HasMethods, Interval, InvalidParameterError
+from sklearn.utils._param_validation import HasMethods, Interval, InvalidParameterError, StrOptions
 
 from mmtfl.estimators.base import TaskModel
 from mmtfl.estimators.inputs import check_nothing_else, take_task_column
@@ -78,7 +78,12 @@ class Search(Declared):
     n_jobs: int | None = parameter(
         *THREADS, default=None, remedy="Use None, a number of threads, or -1 for all processors."
     )
-    selection, search = "best", "full"
+    search: str = parameter(
+        StrOptions({"staged", "full"}),
+        default="staged",
+        remedy="Use 'staged' to choose, 'full' to see the score of every candidate.",
+    )
+    selection = "best"
 
     def _prepare_folds(
         self, model: Any, X: Any, y: Any, task: Any, sample_weight: Any, offset: Any, groups: Any
@@ -142,11 +147,8 @@ class Search(Declared):
 
     def _scorer(self, prepared: Prepared, settings: Settings, **options: Any) -> Callable[..., FoldScores]:
         """What scores lists of candidates on the folds of prepared data; folds are prepared once."""
-        tasks, options = (
-            prepared.original_tasks(),
-            {"n_jobs": self.n_jobs, "made": {}, "pace": Pace(), **options},
-        )
-        return partial(fold_scores, tasks, prepared.folds, settings, **options)
+        options = {"n_jobs": self.n_jobs, "made": {}, "pace": Pace(), **options}
+        return partial(fold_scores, prepared.original_tasks(), prepared.folds, settings, **options)
 
     def _decide(
         self, prepared: Prepared, candidates: Sequence[Any], found: FoldScores, settings: Settings,
@@ -257,13 +259,8 @@ def _fits_without_folds(
 def _plain_copy(estimator: TaskModel) -> TaskModel:
     """An unfitted copy of a model for fits to parts of its rows: local, silent, of loose tolerance."""
     model = clone(estimator)
-    here = {
-        "tol": max(model.tol, _PATH_TOL),
-        "verbose": 0,
-        "n_jobs": None,
-        "engine": None,
-        "checkpoint": None,
-    }
+    nothing = {"verbose": 0, "n_jobs": None, "engine": None, "checkpoint": None}
+    here = {"tol": max(model.tol, _PATH_TOL), **nothing}
     return model.set_params(**{name: here[name] for name in here.keys() & model.get_params(deep=False)})
 
 

@@ -12,7 +12,7 @@ from mmtfl.engines.threads import one_blas_thread
 from mmtfl.estimators.base import TaskModel
 from mmtfl.estimators.inputs import feature_constraints
 from mmtfl.estimators.new_task import with_new_task
-from mmtfl.estimators.parameters import POSITIVE, FamilyParameters, parameter
+from mmtfl.estimators.parameters import FamilyParameters, parameter, strength
 from mmtfl.estimators.prepared import POLISH, Prepared, StoredPrepared
 from mmtfl.objective.known_features import KnownFeatures
 from mmtfl.objective.penalties import RowPenalty, make_penalty
@@ -213,12 +213,7 @@ class FamilyMember(FamilyParameters, ProductForm):
         remedy="Use k=1 or k=2, float('inf') for one model per task, or 'log' for the limit at k = 0.",
         kw_only=False,
     )
-    alpha: float = parameter(
-        POSITIVE,
-        default=1.0,
-        remedy="Use a small positive alpha, such as 1e-6, for almost no penalty.",
-        kw_only=False,
-    )
+    alpha: float = strength(1.0, "Use a small positive alpha, such as 1e-6, for almost no penalty.")
     pooling: float = parameter(
         Interval(Real, 0, 1, closed="left"),
         default=0.0,

@@ -337,12 +337,10 @@ def with_two_classes(stored: StoredTasks, *, in_each_task: bool = True) -> Store
     for value in (first, second):
         absent = weights[value] <= NEXT_TO_NOTHING * total
         if in_each_task and absent.any():
-            label, counting = (
-                stored.labels[int(np.argmax(absent))].item(),
-                " with weight" * bool(stored.weight),
-            )
+            label = stored.labels[int(np.argmax(absent))].item()
             raise ValueError(
-                f"Task {label!r} has no row of class {value!r}{counting}: every task needs both classes. "
+                f"Task {label!r} has no row of class {value!r}{' with weight' * bool(stored.weight)}: every "
+                "task needs both classes. "
                 "Leave it out."
             )
     return replace(stored, classes=(first, second))

@@ -102,6 +102,11 @@ class Declared:
                 raise InvalidParameterError(f"{error} {self._parameters[name].remedy}".rstrip()) from None
 
 
+def strength(default: float, remedy: str) -> Any:
+    """Declare a positive strength, which may be given by position."""
+    return parameter(POSITIVE, default=default, remedy=remedy, kw_only=False)
+
+
 def _collect(cls: type) -> dict[str, Parameter]:
     """Return the parameters that a class and its bases declare, in the order of the signature."""
     found: dict[str, Parameter] = {}
@@ -177,6 +182,11 @@ COUNT = Interval(Integral, 1, None, closed="left")
 POSITIVE = Interval(Real, 0, math.inf, closed="neither")
 RATIO = Interval(Real, 0, 1, closed="neither")
 THREADS = (COUNT, Interval(Integral, None, -1, closed="right"))
+LEVELS = parameter(
+    StrOptions({"shrunk", "free"}),
+    default="free",
+    remedy="Use 'shrunk' to let tasks borrow their level, or 'free' for plain intercepts.",
+)
 
 
 class CommonParameters(Declared):
@@ -236,11 +246,7 @@ class CommonParameters(Declared):
 
     fit_intercept: bool = parameter("boolean", default=True)
     standardize: bool = parameter("boolean", default=False)
-    levels: str = parameter(
-        StrOptions({"shrunk", "free"}),
-        default="free",
-        remedy="Use 'shrunk' to let tasks borrow their level, or 'free' for plain intercepts.",
-    )
+    levels: str = LEVELS
     curves: bool | str = parameter(
         "boolean",
         StrOptions({"auto"}),

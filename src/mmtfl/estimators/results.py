@@ -417,7 +417,7 @@ class Results:
         Parameters
         ----------
         path : str or path
-            The file, by custom ``something.mmtfl``. It is written whole or not at all.
+            The file; its name usually ends in ``.mmtfl``. It is written whole or not at all.
         overwrite : bool, default=True
             Whether a file of that name may be replaced.
         """

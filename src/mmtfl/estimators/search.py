@@ -49,8 +49,6 @@ from mmtfl.tasks.curve_basis import N_COLUMNS
 from mmtfl.tasks.moments import bytes_folded, fold_rows
 from mmtfl.tasks.stored import StoredTasks
 
-__all__ = ["MMTFLClassifierCV", "MMTFLRegressorCV"]
-
 ALPHAS = parameter(COUNT, "array-like", default=100, kw_only=False)
 USUAL_PAIRS = ((2, 2), (1, 1), (2, 1), (1, 2))
 _POOLINGS = (0.0, 0.9, 0.99)  # tried where tasks may agree; docs/benchmarks.md has what they gain
@@ -135,11 +133,6 @@ class TaskSearch(Search, ProductForm):
     alphas: Any
     alpha_ratio: float | None = parameter(RATIO, default=None)
     selection: str = parameter(StrOptions({"best", "one_se"}), default="best")
-    search: str = parameter(
-        StrOptions({"staged", "full"}),
-        default="staged",
-        remedy="Use 'staged' to choose, 'full' to see the score of every candidate.",
-    )
     effects: bool = parameter(default=True)
     levels: str = parameter(default="shrunk")
 

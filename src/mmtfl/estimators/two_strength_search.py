@@ -17,12 +17,12 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
 from sklearn.utils import get_tags
-from sklearn.utils._param_validation import HasMethods, InvalidParameterError, StrOptions
+from sklearn.utils._param_validation import HasMethods, InvalidParameterError
 from sklearn.utils.metaestimators import available_if
 
 from mmtfl.estimators.classification import TaskClassifier
 from mmtfl.estimators.cross_validated import CV, Search, heldout_errors, read_grid, search_settings
-from mmtfl.estimators.parameters import COUNT, RATIO, parameter
+from mmtfl.estimators.parameters import COUNT, LEVELS, RATIO, parameter
 from mmtfl.estimators.prepared import Prepared
 from mmtfl.estimators.regression import TaskRegressor
 from mmtfl.estimators.results import Results
@@ -204,16 +204,7 @@ class TwoStrengthCV(Search, Results, MetaEstimatorMixin, BaseEstimator):
     strengths: Any = parameter(COUNT, "array-like", default=10, kw_only=False)
     cv: Any = CV
     ratio: float | None = parameter(RATIO, default=None)
-    search: str = parameter(
-        StrOptions({"staged", "full"}),
-        default="staged",
-        remedy="Use 'staged' to choose, 'full' to see the score of every pair.",
-    )
-    levels: str = parameter(
-        StrOptions({"shrunk", "free"}),
-        default="shrunk",
-        remedy="Use 'shrunk' to let tasks borrow their level, or 'free' for plain intercepts.",
-    )
+    levels: str = replace(LEVELS, default="shrunk")
     effects: bool = parameter("boolean", default=True)
 
     # metadata routing: labels go wherever rows go, without set_*_request

@@ -12,24 +12,13 @@ from sklearn.utils._param_validation import Options
 
 from mmtfl.estimators.base import TaskModel
 from mmtfl.estimators.classification import TaskClassifier
-from mmtfl.estimators.parameters import POSITIVE, FeatureParameters, parameter
+from mmtfl.estimators.parameters import FeatureParameters, parameter, strength
 from mmtfl.estimators.prepared import Prepared
 from mmtfl.estimators.regression import TaskRegressor
 from mmtfl.objective.known_features import KnownFeatures
 from mmtfl.objective.norms import ColumnNorm, EntryNorm, RowNorm, TraceNorm, TwoNorms
 from mmtfl.objective.problem import Problem
 from mmtfl.solvers.strengths import AdditiveGrid, CappedGrid, CappedRows, solve_additive, solve_capped
-
-__all__ = [
-    "CappedClassifier",
-    "CappedRegressor",
-    "DirtyClassifier",
-    "DirtyRegressor",
-    "LowRankClassifier",
-    "LowRankRegressor",
-    "RobustClassifier",
-    "RobustRegressor",
-]
 
 # -- kinds of models ---------------------------------------------------------------------------------
 
@@ -52,12 +41,7 @@ class AdditiveModel(TwoStrengthModel):
         Strength of the penalty on P.
     """
 
-    alpha_shared: float = parameter(
-        POSITIVE,
-        default=0.1,
-        remedy="Use a large alpha_shared, such as 1e6, to drop the shared part.",
-        kw_only=False,
-    )
+    alpha_shared: float = strength(0.1, "Use a large alpha_shared, such as 1e6, to drop the shared part.")
     _second_part: ClassVar[str]
 
     def _norms(self) -> TwoNorms:
@@ -102,11 +86,8 @@ class DirtyModel(FeatureParameters, AdditiveModel):
         The part of single entries: ``coef_ == shared_ + specific_``.
     """
 
-    alpha_specific: float = parameter(
-        POSITIVE,
-        default=0.05,
-        remedy="Use a large alpha_specific, such as 1e6, to drop the task-specific part.",
-        kw_only=False,
+    alpha_specific: float = strength(
+        0.05, "Use a large alpha_specific, such as 1e6, to drop the task-specific part."
     )
     p: float = parameter(
         Options(Real, {2, math.inf}),
@@ -139,12 +120,7 @@ class OutlierModel(AdditiveModel):
         Labels of the tasks with an outlier part.
     """
 
-    alpha_outlier: float = parameter(
-        POSITIVE,
-        default=0.5,
-        remedy="Use a large alpha_outlier, such as 1e6, to set no task apart.",
-        kw_only=False,
-    )
+    alpha_outlier: float = strength(0.5, "Use a large alpha_outlier, such as 1e6, to set no task apart.")
 
     strength_names = ("alpha_shared", "alpha_outlier")
     _second_part = "outlier_"
@@ -180,17 +156,9 @@ class CappedModel(TwoStrengthModel):
         Whether a feature has passed the cap, so that its coefficients are not shrunk.
     """
 
-    alpha: float = parameter(
-        POSITIVE,
-        default=0.1,
-        remedy="Use a small positive alpha, such as 1e-6, for almost no penalty.",
-        kw_only=False,
-    )
-    cap: float = parameter(
-        POSITIVE,
-        default=1.0,
-        remedy="Use the size from which a feature counts as found, such as 1; a large one gives the lasso.",
-        kw_only=False,
+    alpha: float = strength(0.1, "Use a small positive alpha, such as 1e-6, for almost no penalty.")
+    cap: float = strength(
+        1.0, "Use the size from which a feature counts as found, such as 1; a large one gives the lasso."
     )
 
     strength_names = ("alpha", "cap")

@@ -24,9 +24,8 @@ from mmtfl.inference.task_levels import (
 )
 from mmtfl.model_selection.folds import Fold, observations, take
 from mmtfl.model_selection.heldout import class_sums, deviances, heldout_scores, squared_errors
-from mmtfl.model_selection.metrics import Metric
+from mmtfl.model_selection.metrics import Metric, mean_task_score, pooled_score
 from mmtfl.model_selection.progress import Pace, Progress
-from mmtfl.model_selection.scoring import score_predictions
 from mmtfl.objective.design import Design
 from mmtfl.objective.losses import Loss
 from mmtfl.objective.losses.by_rows import LossOnRows, LossWithPriors, TaskLoss, on_rows, target_units
@@ -484,8 +483,9 @@ class _Fold:
                 z = self.loss.mean(z) if by_probability else settings.classes[(z > 0.0).astype(np.intp)]
         else:
             z = self.loss.mean(z)
-        labels = rows.labels[rows.observation_task]
-        return score_predictions(y, z, labels, rows.weights, metric=metric, pooled=settings.pooled)
+        if settings.pooled:
+            return pooled_score(y, z, metric, rows.weights)
+        return mean_task_score(y, z, rows.labels[rows.observation_task], metric, rows.weights)
 
 
 def _places(labels: np.ndarray, wanted: np.ndarray) -> np.ndarray:

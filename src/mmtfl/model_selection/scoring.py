@@ -125,27 +125,6 @@ class TaskScorer:
         return False
 
 
-# -- scores of predictions, by their weights ---------------------------------------------------------------
-
-
-def score_predictions(
-    y: np.ndarray,
-    y_pred: np.ndarray,
-    task: np.ndarray | None,
-    weights: np.ndarray | None,
-    *,
-    metric: Metric,
-    pooled: bool = False,
-) -> float:
-    """Mean over tasks (or the score of all rows at once) in which rows count by their weights.
-
-    A metric that takes no ``sample_weight`` sees all rows alike.
-    """
-    if pooled:
-        return pooled_score(y, y_pred, metric, weights)
-    return mean_task_score(y, y_pred, task, metric, weights)
-
-
 # -- what the estimator says about X ---------------------------------------------------------------------
 
 

@@ -171,9 +171,8 @@ class TraceNorm(Norm):
         if by_squares:
             squares, V = np.linalg.eigh(Z.T @ Z)
             sizes = np.sqrt(np.maximum(squares, 0.0))
-        if (
-            not by_squares or sizes[-1] > _SQUARABLE * threshold
-        ):  # squares do not tell what the threshold asks
+        if not by_squares or sizes[-1] > _SQUARABLE * threshold:
+            # squares do not tell what the threshold asks
             _, sizes, V = np.linalg.svd(Z, full_matrices=False)
             V = V.T
         kept = sizes > threshold

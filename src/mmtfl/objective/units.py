@@ -54,9 +54,8 @@ class Units:
             half = penalty.at(alpha / self.target).rescaled(root)
             there = half.at(half.alpha / self.target).rescaled(root)
             alpha = np.asarray(there.alpha, dtype=float)
-            return there.at(
-                alpha if alpha.ndim else float(alpha)
-            )  # one strength of all rows is a plain number
+            # one strength of all rows is a plain number
+            return there.at(alpha if alpha.ndim else float(alpha))
 
     def norms(self, norms: "TwoNorms") -> "TwoNorms":
         """The same for two norms; all columns have one unit."""

@@ -200,9 +200,8 @@ class ModelSummary:
         ]
         self.title = f"{self.kind.capitalize()} of {sizes[0]} on {sizes[1]}"
         self.classes: list[Any] | None = None
-        if is_classifier(
-            fitted
-        ):  # as the table has them: those of several targets reach the model as 0 and 1
+        if is_classifier(fitted):
+            # as the table has them: those of several targets reach the model as 0 and 1
             known = getattr(getattr(model, "recipe_", None), "classes", None)
             self.classes = fitted.classes_.tolist() if known is None else list(known)
         self.strengths = _strengths(fitted)
@@ -348,8 +347,3 @@ def _strengths(model: Any) -> dict[str, float | list[float]]:
         return {"alpha": alpha, **pooled}
     names = getattr(model, "strength_names", ("alpha",))
     return {**{name: float(getattr(model, name)) for name in names}, **pooled}
-
-
-def shorten(text: str, most: int) -> str:
-    """A text of at most so many characters."""
-    return text if len(text) <= most else f"{text[: most - 4]} ..."

@@ -19,10 +19,7 @@ from mmtfl.solvers.solution import Solution
 from mmtfl.solvers.working_set import Model, WorkingSet
 
 MAX_SWEEPS = 200
-_MOST_SWEEPS, _SWEEPS_A_PASS = (
-    20_000,
-    20,
-)  # of a descent; where more passes are allowed, this for each of them
+_MOST_SWEEPS, _SWEEPS_A_PASS = 20_000, 20  # of a descent; where more passes are allowed, for each of them
 _MOST_TO_SETTLE = 2_000  # sweeps of a descent over the gathered features alone
 _LEAST_ADDED, _GROWTH = 128, 2.0  # columns gathered at a time: at least, and in units of the rows kept
 _FINEST = 1e-14  # accuracy of rows in units of the scale: what moves less is rounding
@@ -185,7 +182,7 @@ class RowDescent:
         norms, sweeps, steps = np.zeros(len(features)), _FIRST_SWEEPS, _NEWTON_STEPS if follow else 1
         for _ in range(n_passes):
             entries = penalty.weighted(weights)
-            state.value = problem.loss_value(state.z) + self._penalty(entries, state.A)
+            state.value = problem.loss_value(state.z) + self._penalty_of(entries, state.A[features])
             rows = np.flatnonzero(np.isfinite(weights[features]) | gathered.free_rows)
             self._follow(entries, state, rows, goal, steps, max_sweeps=sweeps)
             A = state.A[features]
@@ -229,7 +226,9 @@ class RowDescent:
                 intercept = problem.best_intercept(z) if intercept is None else intercept
                 z = z + design.spread(intercept)
             intercept = np.array(intercept, dtype=float)
-        return _State(A, intercept, z, problem.loss_value(z) + self._penalty(penalty, A))
+        return _State(
+            A, intercept, z, problem.loss_value(z) + self._penalty_of(penalty, A[self.working_set.features])
+        )
 
     def _gradient(self, state: _State, slope_z: np.ndarray) -> np.ndarray:
         problem = self.problem
@@ -285,10 +284,6 @@ class RowDescent:
             moved = self._improve(penalty, state, rows, tolerance, **limits)
             if self.problem.loss.is_quadratic or moved <= tolerance:
                 break
-
-    def _penalty(self, penalty: RowPenalty, A: np.ndarray) -> float:
-        """Penalty of A, whose rows outside the working set are zero."""
-        return self._penalty_of(penalty, A[self.working_set.features])
 
     def _penalty_of(self, penalty: RowPenalty, rows: np.ndarray) -> float:
         """Penalty of the rows in the working set."""

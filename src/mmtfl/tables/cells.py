@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from mmtfl.errors import require
 from mmtfl.tasks.frames import is_missing
 
 CODES = (
@@ -327,3 +328,39 @@ def _date(word: str, style: str) -> float:
         return np.nan
     found = found if found.tzinfo is not None else found.replace(tzinfo=UTC)
     return found.timestamp() / 86_400.0
+
+
+# -- frames of files ---------------------------------------------------------------------------------------
+
+
+def without_gaps_and_spaces(
+    frame: Any, text: Iterable[str] = (), missing: Sequence[str] = ()
+) -> tuple[Any, list[str]]:
+    """Strip the spaces around text, make codes of missing cells missing; the columns that had spaces.
+
+    A column of numbers that was text only because of such cells becomes numbers, unless `text` names it.
+    """
+    pandas, kinds = require("pandas", "frames"), require("pandas.api.types", "frames")
+    out, padded = frame.copy(deep=False), []
+    codes = pandas.to_numeric(pandas.Series(list(missing), dtype=object), errors="coerce").dropna()
+    for name in frame.columns:
+        column = frame[name]
+        if kinds.is_numeric_dtype(column.dtype) and not kinds.is_bool_dtype(column.dtype):
+            hit = column.isin(codes)
+            out[name] = column.mask(hit) if hit.any() else column
+        elif not isinstance(column.dtype, pandas.CategoricalDtype) and kinds.infer_dtype(column) == "string":
+            words = column.str.strip()
+            has_spaces = (words != column) & column.notna()
+            # beside + a minus is a level
+            gaps = {*CODES, *missing} - ({"-", "--"} if (words == "+").any() else set())
+            lacks = words.isin(gaps)
+            if not (has_spaces | lacks).any():
+                continue
+            values = words.mask(lacks, None)
+            numbers = values if name in text else pandas.to_numeric(values, errors="coerce")
+            if numbers.isna().equals(values.isna()):
+                values = numbers
+            out[name] = values
+            if (has_spaces & ~lacks).any() and not kinds.is_numeric_dtype(values.dtype):
+                padded.append(name)
+    return out, padded

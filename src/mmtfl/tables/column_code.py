@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -154,6 +155,27 @@ def _is_row_number(name: str, values: np.ndarray) -> bool:
     """Whether a column is called a number of the rows; an index may be a measurement, unless it rises."""
     rises = bool((np.diff(values) > 0).all())
     return bool(_ROWS.fullmatch(name)) and (name.lower().startswith("row") or rises)
+
+
+# -- gaps --------------------------------------------------------------------------------------------------
+
+
+def medians_by_task(numbers: np.ndarray, places: np.ndarray, n_tasks: int) -> tuple[float | None, ...]:
+    """The median of each task; None where it has no number."""
+    known = np.flatnonzero(~np.isnan(numbers))
+    order = known[np.lexsort((numbers[known], places[known]))]
+    starts = np.searchsorted(places[order], np.arange(n_tasks + 1))
+    parts = (numbers[order[start:end]] for start, end in itertools.pairwise(starts.tolist()))
+    middles = ((own[(len(own) - 1) // 2], own[len(own) // 2]) if len(own) else None for own in parts)
+    return tuple(None if pair is None else float(pair[0] + 0.5 * (pair[1] - pair[0])) for pair in middles)
+
+
+def all_missing(missing: np.ndarray, places: np.ndarray | None) -> np.ndarray:
+    """Rows of tasks in which every cell is missing."""
+    if places is None:
+        return np.full(len(missing), missing.all())
+    _, own = np.unique(places, return_inverse=True)
+    return (np.bincount(own, ~missing) == 0)[own]
 
 
 # -- notes ---------------------------------------------------------------------------------------------------

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import warnings
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict
@@ -19,7 +18,9 @@ from mmtfl.tables.column_code import (
     MISSING,
     OTHER,
     ColumnCode,
+    all_missing,
     has_whole_numbers,
+    medians_by_task,
     notes_of_columns,
     notes_of_left_out,
     says_id,
@@ -202,7 +203,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     def _code(self, name: str, cells: Cells, places: np.ndarray | None) -> ColumnCode:
         missing, numbers = cells.missing, cells.numbers
         if self.absent_features == "allow":
-            missing &= ~_all_missing(missing, places)
+            missing &= ~all_missing(missing, places)
         if numbers is None:
             return self._code_of_words(name, cells, int(missing.sum()))
         self._check_missing(name, missing)
@@ -211,7 +212,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         first = float(np.nanmin(numbers)) if cells.kind == "date" else 0.0
         fills: tuple[float | None, ...] = ()
         if places is not None and (missing.any() or len(self.tasks_) * len(self.columns_in_) <= _FILLS):
-            fills = _medians(numbers - first, places, len(self.tasks_))
+            fills = medians_by_task(numbers - first, places, len(self.tasks_))
         fill, indicated = float(np.nanmedian(numbers - first)), bool(missing.mean() > _INDICATED)
         return ColumnCode(name, cells.kind, cells.style, first, fill, fills, indicated)
 
@@ -334,7 +335,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     def _encode_column(self, code, cells, places, out, unseen) -> None:
         missing, absent = cells.missing, None
         if self.absent_features == "allow" and missing.any():
-            absent = _all_missing(missing, places)
+            absent = all_missing(missing, places)
         if not code.is_number:
             place = {level: i for i, level in enumerate(code.levels)}
             elsewhere = place.get(OTHER, -1)
@@ -496,21 +497,3 @@ class TableEncoder(TransformerMixin, BaseEstimator):
 
 def _n_rows(X: Any) -> int:
     return X.shape[0] if hasattr(X, "shape") else len(np.asarray(X))
-
-
-def _medians(numbers: np.ndarray, places: np.ndarray, n_tasks: int) -> tuple[float | None, ...]:
-    """The median of each task; None where it has no number."""
-    known = np.flatnonzero(~np.isnan(numbers))
-    order = known[np.lexsort((numbers[known], places[known]))]
-    starts = np.searchsorted(places[order], np.arange(n_tasks + 1))
-    parts = (numbers[order[start:end]] for start, end in itertools.pairwise(starts.tolist()))
-    middles = ((own[(len(own) - 1) // 2], own[len(own) // 2]) if len(own) else None for own in parts)
-    return tuple(None if pair is None else float(pair[0] + 0.5 * (pair[1] - pair[0])) for pair in middles)
-
-
-def _all_missing(missing: np.ndarray, places: np.ndarray | None) -> np.ndarray:
-    """Rows of tasks in which every cell is missing."""
-    if places is None:
-        return np.full(len(missing), missing.all())
-    _, own = np.unique(places, return_inverse=True)
-    return (np.bincount(own, ~missing) == 0)[own]

@@ -183,9 +183,10 @@ class TableFile:
     def frame(self, text: Iterable[str] = ()) -> Any:
         """Give the values: numbers, booleans and text; columns named in `text` stay text."""
         # imported late: the command line needs TableError before it loads numpy
+        from mmtfl.tables.cells import without_gaps_and_spaces
         from mmtfl.wording import abbreviate, count
 
-        frame, padded = tidy(self._values(set(text)), text, self.missing)
+        frame, padded = without_gaps_and_spaces(self._values(set(text)), text, self.missing)
         self.notes = [*self._found_out(), *self._renamed()]
         if padded:
             self.notes.append(f"spaces around text are left out: {abbreviate(padded)}")
@@ -442,39 +443,6 @@ def release_unused() -> None:
         sys.modules["pyarrow"].default_memory_pool().release_unused()
     if sys.platform == "linux":
         getattr(ctypes.CDLL(None), "malloc_trim", int)(0)  # of glibc alone; not every C library has it
-
-
-def tidy(frame: Any, text: Iterable[str] = (), missing: Sequence[str] = ()) -> tuple[Any, list[str]]:
-    """Strip the spaces around text, make codes of missing cells missing; the columns that had spaces.
-
-    A column of numbers that was text only because of such cells becomes numbers, unless `text` names it.
-    """
-    from mmtfl.tables.cells import CODES
-
-    pandas, kinds = require("pandas", "frames"), require("pandas.api.types", "frames")
-    out, padded = frame.copy(deep=False), []
-    codes = pandas.to_numeric(pandas.Series(list(missing), dtype=object), errors="coerce").dropna()
-    for name in frame.columns:
-        column = frame[name]
-        if kinds.is_numeric_dtype(column.dtype) and not kinds.is_bool_dtype(column.dtype):
-            hit = column.isin(codes)
-            out[name] = column.mask(hit) if hit.any() else column
-        elif not isinstance(column.dtype, pandas.CategoricalDtype) and kinds.infer_dtype(column) == "string":
-            words = column.str.strip()
-            has_spaces = (words != column) & column.notna()
-            # beside + a minus is a level
-            gaps = {*CODES, *missing} - ({"-", "--"} if (words == "+").any() else set())
-            lacks = words.isin(gaps)
-            if not (has_spaces | lacks).any():
-                continue
-            values = words.mask(lacks, None)
-            numbers = values if name in text else pandas.to_numeric(values, errors="coerce")
-            if numbers.isna().equals(values.isna()):
-                values = numbers
-            out[name] = values
-            if (has_spaces & ~lacks).any() and not kinds.is_numeric_dtype(values.dtype):
-                padded.append(name)
-    return out, padded
 
 
 def _distinct(header: Sequence[str]) -> list[str]:

@@ -26,12 +26,12 @@ def check_least(least: int) -> None:
     Traceback (most recent call last):
     ...
     ValueError: A least number of 2 rows shows single rows, because two rows follow from their mean and \
-scatter: agree on 3 or more, by custom 10.
+scatter: agree on 3 or more, usually 10.
     """
     if least < FEWEST:
         raise ValueError(
             f"A least number of {count(least, 'row')} shows single rows, because two rows follow from their "
-            f"mean and scatter: agree on {FEWEST} or more, by custom {LEAST_ROWS}."
+            f"mean and scatter: agree on {FEWEST} or more, usually {LEAST_ROWS}."
         )
 
 

@@ -18,8 +18,7 @@ from mmtfl.objective.penalties import make_penalty
 from mmtfl.objective.problem import Problem
 from mmtfl.solvers.algorithm1 import run_algorithm1
 from mmtfl.solvers.path import alpha_max
-from mmtfl.solvers.row_descent import RowDescent
-from mmtfl.solvers.starts import best_of_starts, convex_start, rising_start
+from mmtfl.solvers.row_descent import RowDescent, best_of_starts, convex_start, rising_start
 
 MEMBERS = ((2, 1), (1, 1), (1, 2))
 OPTIONS = {"max_iter": 1000, "tol": 1e-7}

@@ -22,10 +22,11 @@ from mmtfl import (
     RobustRegressor,
     TwoStrengthCV,
 )
-from mmtfl.estimators import two_strengths
+from mmtfl.estimators.model_files import ESTIMATORS
+from mmtfl.estimators.two_strengths import TwoStrengthModel
 from mmtfl.model_selection import TaskKFold, task_scorer
 
-MODELS = [getattr(two_strengths, name) for name in two_strengths.__all__]
+MODELS = [cls for cls in ESTIMATORS if issubclass(cls, TwoStrengthModel)]
 REGRESSORS, CLASSIFIERS = (
     [Model for Model in MODELS if kind(Model())] for kind in (is_regressor, is_classifier)
 )

@@ -9,7 +9,6 @@ from mmtfl.cli.main import BadInput
 from mmtfl.cli.options import TABLE, TARGET_FILE, FileOptions, TextOptions
 from mmtfl.cli.output import check_output, load_model, number, print_json, print_lines, save_model
 from mmtfl.cli.predict import encode, known_recipe, open_table, with_targets
-from mmtfl.cli.training import library_words
 from mmtfl.wording import abbreviate
 
 
@@ -54,10 +53,9 @@ def add_task(
     frame, label = _rows_of_task(frame, recipe, task_name)
     frame = with_targets(recipe, frame, talk)
     X = encode(learned, frame, recipe.labels(frame), talk, all_features=True)
-    with library_words():
-        wider = learned.set_params(task_column=None).add_task(
-            X, recipe.targets(frame), task=label, sample_weight=recipe.weights(frame), **recipe.known(frame)
-        )
+    wider = learned.set_params(task_column=None).add_task(
+        X, recipe.targets(frame), task=label, sample_weight=recipe.weights(frame), **recipe.known(frame)
+    )
     wider.provenance_ = _record(learned, f"{label} ({len(frame)} rows of {data.name})")
     save_model(wider, output, force=talk.force)
     _show(wider, len(frame), output, talk)

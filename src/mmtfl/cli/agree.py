@@ -8,7 +8,6 @@ from cyclopts import Parameter
 from mmtfl.cli import options
 from mmtfl.cli.main import BadInput
 from mmtfl.cli.output import check_output
-from mmtfl.cli.training import library_words
 from mmtfl.wording import abbreviate
 
 _MOST_FOLDS = 5
@@ -66,10 +65,8 @@ def agree(
     given |= {"drop": columns.drop or (), "categories": columns.categories or (), "missing": file.missing}
     given |= {"reference": columns.references(), "seed": seed, "least_rows": least, "curves": curves or ()}
     given["units"] = options.named_values("--units", units, "not COLUMN=UNIT, such as age=years")
-    with library_words():
-        agreed, why = _propose(frame, given, folds)
-    with library_words():
-        agreed.save(output, overwrite=talk.force)
+    agreed, why = _propose(frame, given, folds)
+    agreed.save(output, overwrite=talk.force)
     if why is not None:
         talk.note(f"this table itself gives no summary under it: {why}")
     talk.note(*file.notes)

@@ -7,7 +7,6 @@ from mmtfl.cli.main import BadInput
 from mmtfl.cli.options import TARGET_FILE, FileOptions, TextOptions
 from mmtfl.cli.output import check_output, load_model, save_model
 from mmtfl.cli.predict import borrowing, check_known_tasks, encode, known_recipe, open_table, with_targets
-from mmtfl.cli.training import library_words
 
 
 def calibrate(
@@ -57,9 +56,8 @@ def calibrate(
     labels = recipe.labels(frame)
     X = encode(learned, frame, labels, talk)
     check_known_tasks(learned, labels, "Correct the labels, or leave these rows out.")
-    with library_words():
-        fitted.set_params(task_column=None)
-        calibrated = learned.calibrate(X, recipe.targets(frame), task=labels, **recipe.known(frame))
+    fitted.set_params(task_column=None)
+    calibrated = learned.calibrate(X, recipe.targets(frame), task=labels, **recipe.known(frame))
     calibrated.provenance_ = {**record, "calibrated": f"{len(frame)} rows of {data.name}"}
     save_model(calibrated, output, force=talk.force)
     talk.note(*file.notes, *borrowing(calibrated))

@@ -12,7 +12,7 @@ from cyclopts import Parameter
 from mmtfl.cli import options
 from mmtfl.cli.main import BadInput
 from mmtfl.cli.output import number, print_json, print_lines, print_table
-from mmtfl.cli.training import Training, library_words, read_training
+from mmtfl.cli.training import Training, read_training
 from mmtfl.wording import count, markdown_table, plural, task_noun, with_article
 
 if TYPE_CHECKING:
@@ -99,16 +99,15 @@ def compare(
     training = read_training(data, table, text, talk)
     if leave_task_out and training.task is None:
         raise BadInput("--leave-task-out needs tasks with rows of their own: name their column with --task.")
-    with library_words():
-        rows = _rows(training, "poisson" if loss == "poisson" else "squared")
-        if training.encoder.groups_:
-            scales["feature_groups"] = training.encoder.groups_
-        parts = evaluation.splits(rows, repeats, fraction, seed, new_tasks=leave_task_out)
-        _check_scored(rows, parts)
-        known = make_methods(**scales)
-        chosen = {name: known[name] for name in names}
-        with talk.status("compare", lines=True) as told:
-            found = evaluation.compare(rows, parts, chosen, jobs=jobs or _processors(), progress=told)
+    rows = _rows(training, "poisson" if loss == "poisson" else "squared")
+    if training.encoder.groups_:
+        scales["feature_groups"] = training.encoder.groups_
+    parts = evaluation.splits(rows, repeats, fraction, seed, new_tasks=leave_task_out)
+    _check_scored(rows, parts)
+    known = make_methods(**scales)
+    chosen = {name: known[name] for name in names}
+    with talk.status("compare", lines=True) as told:
+        found = evaluation.compare(rows, parts, chosen, jobs=jobs or _processors(), progress=told)
     one = task_noun(training.recipe.task_column)
     noun = one, plural(one)
     if output is not None:

@@ -8,7 +8,7 @@ from cyclopts import Parameter
 from mmtfl.cli import options
 from mmtfl.cli.fit import exponent, grouped_levels, make_known, model_options, with_numbers_for_losses
 from mmtfl.cli.main import BadInput
-from mmtfl.cli.training import Training, library_words, train
+from mmtfl.cli.training import Training, train
 
 TWO_STRENGTHS = {"dirty": "Dirty", "robust": "Robust", "lowrank": "LowRank", "capped": "Capped"}
 _PAIRS = 10  # values of each of two strengths
@@ -95,8 +95,7 @@ def cv(
     if scoring is not None:  # first: reading may take long
         from mmtfl.model_selection.metrics import as_metric
 
-        with library_words():
-            suits = as_metric(scoring).kind
+        suits = as_metric(scoring).kind
     tried = _alphas(alphas)
     if method != "mmtfl":
         given = {"--pk": pk, "--poolings": poolings}

@@ -115,7 +115,4 @@ def _make(name: str, options: dict[str, Any]) -> tuple[Any, str, list[str]]:
     if idle:
         word = {"classification": "classify"}.get(idle[0], idle[0])
         raise BadInput(f"--{word} has no meaning for {name!r}: leave it out.")
-    try:
-        return as_table(entry.bunch(**{"seed": 0, **options}))
-    except (ValueError, TypeError) as error:
-        raise BadInput(str(error)) from None
+    return as_table(entry.bunch(**{"seed": 0, **options}))

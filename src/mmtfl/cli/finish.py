@@ -8,7 +8,6 @@ from cyclopts import Parameter
 from mmtfl.cli import options
 from mmtfl.cli.main import BadInput
 from mmtfl.cli.output import check_output, load_model, number, print_json, print_table, save_model
-from mmtfl.cli.training import library_words
 from mmtfl.wording import suggest
 
 _SAME = 1e-4  # by which R^2 of the rows and of the summary differ at most, if the rows are the same
@@ -59,13 +58,11 @@ def finish(
 
     check_output(output, force=talk.force, inputs=[model, data])
     learned = load_model(model)
-    with library_words():
-        agreed = agreement_of(learned)
+    agreed = agreement_of(learned)
     file = text.open(data, agreed.missing)
     frame = agreed_names(file, agreed, task, target)
-    with library_words():
-        found = finished_at(learned, frame)
-        table = checks(found, frame)
+    found = finished_at(learned, frame)
+    table = checks(found, frame)
     record = getattr(learned, "provenance_", None) or {}
     found.provenance_ = {**record, "finished": f"{int(table['n_rows'].sum())} rows of {data.name}"}
     save_model(found, output, force=talk.force)

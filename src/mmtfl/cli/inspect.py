@@ -17,7 +17,7 @@ from mmtfl.cli.output import (
     printable,
     write_table,
 )
-from mmtfl.cli.training import headlines, library_words
+from mmtfl.cli.training import headlines
 from mmtfl.wording import abbreviate, count
 
 _NO_EFFECTS = "This model has no effects: make it with mmtfl cv, which estimates them."
@@ -115,8 +115,7 @@ def _effects_by_task(fitted: Any, feature: str, coverage: float) -> list[dict[st
 
     if "effects_" not in vars(fitted):
         raise BadInput(_NO_EFFECTS)
-    with library_words():
-        return task_effect_rows(fitted, feature, coverage)
+    return task_effect_rows(fitted, feature, coverage)
 
 
 def _write(rows: list[dict[str, Any]] | None, output: Path, talk: FileOptions) -> int:

@@ -1,6 +1,7 @@
 """The command `mmtfl`: one module per subcommand, imported when it is called."""
 
 import os
+import re
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
@@ -13,41 +14,21 @@ import mmtfl
 from mmtfl.errors import require
 from mmtfl.tables.reading import TableError
 
+_TABLE = "DATA --task COLUMN --target COLUMN"
 # name: what it does, and its usage; the function of that name, with _ for -, lives in the module of that name
 COMMANDS = {
-    "fit": ("Fit one model to a table.", "DATA --task COLUMN --target COLUMN -o MODEL [OPTIONS]"),
-    "cv": (
-        "Fit a model to a table, tuned by cross-validation.",
-        "DATA --task COLUMN --target COLUMN -o MODEL [OPTIONS]",
-    ),
-    "predict": ("Add the predictions of a model to a table.", "MODEL DATA [-o TABLE] [OPTIONS]"),
-    "add-task": ("Add a task to a model, from a few rows.", "MODEL DATA -o MODEL [OPTIONS]"),
-    "calibrate": (
-        "Give a model intervals, from rows that it was not fitted to.",
-        "MODEL DATA -o MODEL [OPTIONS]",
-    ),
-    "inspect": ("Show what a model has learned: which tasks use which features.", "MODEL [OPTIONS]"),
-    "report": (
-        "Write a model, and how well it predicts, as one HTML page.",
-        "MODEL [DATA] -o PAGE [OPTIONS]",
-    ),
-    "agree": (
-        "Propose what sites that keep their rows agree on.",
-        "DATA --task COLUMN --target COLUMN -o AGREED [OPTIONS]",
-    ),
-    "summarise": (
-        "Sum up the rows of a site, which stay there.",
-        "DATA --columns AGREED -o SUMMARY [--show] [OPTIONS]",
-    ),
-    "finish": (
-        "Finish a model of several sites at one of them, with its own rows.",
-        "MODEL DATA -o MODEL [OPTIONS]",
-    ),
-    "datasets": ("List datasets, or write one as a table.", "[NAME] [-o TABLE] [OPTIONS]"),
-    "compare": (
-        "Compare methods on a table: which predicts best.",
-        "DATA --task COLUMN --target COLUMN [-o FOLDER] [OPTIONS]",
-    ),
+    "fit": ("Fit one model to a table.", f"{_TABLE} -o MODEL"),
+    "cv": ("Fit a model to a table, tuned by cross-validation.", f"{_TABLE} -o MODEL"),
+    "predict": ("Add the predictions of a model to a table.", "MODEL DATA [-o TABLE]"),
+    "add-task": ("Add a task to a model, from a few rows.", "MODEL DATA -o MODEL"),
+    "calibrate": ("Give a model intervals, from rows that it was not fitted to.", "MODEL DATA -o MODEL"),
+    "inspect": ("Show what a model has learned: which tasks use which features.", "MODEL"),
+    "report": ("Write a model, and how well it predicts, as one HTML page.", "MODEL [DATA] -o PAGE"),
+    "agree": ("Propose what sites that keep their rows agree on.", f"{_TABLE} -o AGREED"),
+    "summarise": ("Sum up the rows of a site, which stay there.", "DATA --columns AGREED -o SUMMARY"),
+    "finish": ("Finish a model of several sites at one of them, with its own rows.", "MODEL DATA -o MODEL"),
+    "datasets": ("List datasets, or write one as a table.", "[NAME] [-o TABLE]"),
+    "compare": ("Compare methods on a table: which predicts best.", f"{_TABLE} [-o FOLDER]"),
 }
 
 FAILED, BAD_INPUT, NOT_CONVERGED = 1, 2, 3
@@ -76,6 +57,27 @@ LONG = ("fit", "cv", "compare")
 
 # what was typed, for the record a model keeps
 command_words: ContextVar[tuple[str, ...]] = ContextVar("command_words", default=())
+
+
+# parameters in messages of the library, and the options that set them
+_WORDS = (
+    (r"The '(\w+)' parameter of \w+", r"--\1"),
+    (r"set_params\(unknown_task='mean'\)", "--unknown-task mean"),
+    (r"unknown_task='(\w+)'", r"--unknown-task \1"),
+    ("standardize=True", "--standardize"),
+    ("levels='shrunk'", "--levels shrunk"),
+    ("memory_limit", "--memory-limit"),
+    (r"impute='median'", "--impute median"),
+    (r"^reference: ", "--reference: "),
+    (r"^task_weight (names|of)", r"--task-weight \1"),
+    ("n_splits=", "--folds "),
+    ("metric=", "--scoring "),
+    ("scale_targets", "scale-targets"),
+    ("max_iter", "max-iter"),
+    ("^sample_weight is", "--weights is"),
+    (r"^metric '(\w+)' failed", r"--scoring \1 failed"),
+    (r"float\('inf'\)", "inf"),
+)
 
 
 class BadInput(Exception):
@@ -128,6 +130,8 @@ def _run(words: list[str]) -> int:
         return _refuse(_missing(error, words))
     except (cyclopts.CycloptsError, BadInput, TableError) as error:
         return _refuse(error)
+    except (ValueError, TypeError, ImportError) as error:  # of the library, whose parameters are options here
+        return _refuse(BadInput(_with_options(str(error))))
     except BrokenPipeError:  # whoever read our output has seen enough, as in `mmtfl ... | head`
         _give_up_stdout()
         return 0
@@ -160,7 +164,7 @@ def _app(cyclopts: ModuleType, words: Sequence[str]) -> Any:
     for place, (name, (purpose, usage)) in enumerate(COMMANDS.items()):
         # a list of commands imports none of them; the help of one comes from its docstring
         known = {} if name in words[:1] else {"help": purpose}
-        usage = f"Usage: mmtfl {name} {usage}"
+        usage = f"Usage: mmtfl {name} {usage} [OPTIONS]"
         if name in LONG and "--help-all" not in words:
             usage += f"\n       mmtfl {name} --help-all lists every option"
         place_of = name.replace("-", "_")
@@ -184,6 +188,13 @@ def _short_help() -> Any:
 
 def _names(entry: Any) -> list[str]:
     return [*entry.positive_names, entry.positional_label or ""]
+
+
+def _with_options(text: str) -> str:
+    """An error of the library, in the words of the command line."""
+    for ours, theirs in _WORDS:
+        text = re.sub(ours, theirs, text)
+    return text
 
 
 def _refuse(error: Exception, code: int = BAD_INPUT) -> int:

@@ -286,10 +286,7 @@ class ScaleOptions:
         if self.dask is None:
             yield None
             return
-        try:
-            distributed = require("distributed", "dask")
-        except ImportError as error:
-            raise BadInput(str(error)) from None
+        distributed = require("distributed", "dask")
         from mmtfl.engines import EngineLostError
         from mmtfl.engines.dask import DaskEngine
 

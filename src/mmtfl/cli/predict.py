@@ -10,7 +10,6 @@ from cyclopts import Parameter
 from mmtfl.cli.main import BadInput
 from mmtfl.cli.options import OUTPUT, TABLE, TARGET_FILE, FileOptions, TalkOptions, TextOptions
 from mmtfl.cli.output import check_table_output, load_model, print_csv, print_json, write_table
-from mmtfl.cli.training import library_words
 from mmtfl.wording import abbreviate, count, meant, suggest
 
 
@@ -81,10 +80,9 @@ def predict(
     talk.note(*([] if interval is None else borrowing(fitted)))
     # labels come by the recipe, whichever door they took in the fit
     fitted.set_params(unknown_task=unknown_task, task_column=None)
-    with library_words():
-        known = recipe.offset(frame)
-        rows = {"task": labels} if known is None else {"task": labels, "offset": known}
-        columns = _new_columns(learned, recipe, X, rows, prefix, interval)
+    known = recipe.offset(frame)
+    rows = {"task": labels} if known is None else {"task": labels, "offset": known}
+    columns = _new_columns(learned, recipe, X, rows, prefix, interval)
     both = [name for name in columns if name in file.columns]
     if both:
         raise BadInput(
@@ -245,7 +243,7 @@ def encode(model: Any, frame: Any, labels: Any, talk: TalkOptions, *, all_featur
     """The features of a table, with notes about it; those that no task uses may be absent."""
     fitted = model._fitted()
     encoder, used = encoder_of(fitted), None if all_features else fitted._features_in_use()
-    with warnings.catch_warnings(record=True) as caught, library_words():
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         X = encoder.features(frame, labels, used=used)
     talk.note(*(str(one.message) for one in caught))

@@ -9,7 +9,7 @@ from cyclopts import Parameter
 from mmtfl.cli.options import OUTPUT, TABLE, TARGET_FILE, FileOptions, TextOptions
 from mmtfl.cli.output import check_output, load_model, naming_the_file
 from mmtfl.cli.predict import check_known_tasks, encode, known_recipe, open_table, with_targets
-from mmtfl.cli.training import library_words, sort_by_time
+from mmtfl.cli.training import sort_by_time
 
 
 def report(
@@ -76,7 +76,7 @@ def report(
         release_unused()
     from mmtfl.report.html import write_report
 
-    with library_words(), naming_the_file(output), talk.status("making the page") as told:
+    with naming_the_file(output), talk.status("making the page") as told:
         write_report(learned, output, data=parts, source=source, title=title, progress=told, **structure)
     talk.written(output, bytes=output.stat().st_size)
     return 0

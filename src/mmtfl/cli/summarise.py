@@ -9,7 +9,6 @@ from mmtfl.cli import options
 from mmtfl.cli.finish import agreed_names
 from mmtfl.cli.main import BadInput
 from mmtfl.cli.output import check_output, naming_the_file, print_json, print_lines
-from mmtfl.cli.training import library_words
 
 
 def summarise(
@@ -57,20 +56,17 @@ def summarise(
     if columns is None and output is None and show:
         from mmtfl.tasks.summaries import SiteSummary
 
-        with library_words():
-            return _show(SiteSummary.load(data), talk)
+        return _show(SiteSummary.load(data), talk)
     if columns is None or output is None:
         raise BadInput("summarise needs --columns agreed.json and -o FILE; or --show and a summary.")
     check_output(output, force=False, inputs=[data, columns])
     from mmtfl.tables.agreement import Agreement
 
-    with library_words():
-        agreed = Agreement.load(columns)
+    agreed = Agreement.load(columns)
     file = text.open(data, agreed.missing)
     frame = agreed_names(file, agreed, task, target)
-    with library_words():
-        summary = agreed.summarise(frame)
-        _check_first(summary, output)
+    summary = agreed.summarise(frame)
+    _check_first(summary, output)
     with naming_the_file(output):
         summary.save(output)
     talk.note(*file.notes)

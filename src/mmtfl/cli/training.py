@@ -1,10 +1,8 @@
 """Training for `fit` and `cv`: read a table, fit and save a model, and print what came out."""
 
-import re
 import shlex
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -19,26 +17,6 @@ _LARGE_FILE = 5_000_000  # bytes
 _MOST_LINES = 12  # on stdout, without --verbose
 _SAMPLE = 1000  # rows of stored files from which the kinds of the columns are learned
 _ROWS_OF_COPIES = 20  # with fewer, a column may tell the target by chance
-
-# parameters in messages of the library, and the options that set them
-_WORDS = (
-    (r"The '(\w+)' parameter of \w+", r"--\1"),
-    (r"set_params\(unknown_task='mean'\)", "--unknown-task mean"),
-    (r"unknown_task='(\w+)'", r"--unknown-task \1"),
-    ("standardize=True", "--standardize"),
-    ("levels='shrunk'", "--levels shrunk"),
-    ("memory_limit", "--memory-limit"),
-    (r"impute='median'", "--impute median"),
-    (r"^reference: ", "--reference: "),
-    (r"^task_weight (names|of)", r"--task-weight \1"),
-    ("n_splits=", "--folds "),
-    ("metric=", "--scoring "),
-    ("scale_targets", "scale-targets"),
-    ("max_iter", "max-iter"),
-    ("^sample_weight is", "--weights is"),
-    (r"^metric '(\w+)' failed", r"--scoring \1 failed"),
-    (r"float\('inf'\)", "inf"),
-)
 
 
 @dataclass(frozen=True)
@@ -101,8 +79,7 @@ def read_training(data: Path, table: TableOptions, text: TextOptions, talk: Talk
     talk.note(*file.notes, *([dropped] if dropped else []), *recipe.notes)
     y, weights, offset = recipe.targets(frame), recipe.weights(frame), recipe.offset(frame)
     encoder = table.encoder(file.missing)
-    with library_words():
-        X = encoder.fit_transform(frame[names], task=labels)
+    X = encoder.fit_transform(frame[names], task=labels)
     talk.note(*_advice(table, frame[names], X, encoder, y, labels))
     return Training(recipe, X, y, labels, weights, file, groups, offset, encoder, table.classify is not None)
 
@@ -176,11 +153,15 @@ def train(
     _say_of_large("reading", data[0], talk)
     # the engine first: reading may take long
     with scale.engine(talk) as engine:
-        training = read_summaries(data) if are_summaries else _read(data[0], table, text, talk, scale)
+        if are_summaries:
+            training = read_summaries(data)
+        elif scale.memory_limit is not None:
+            training = _open_stored(data[0], table, scale.memory_limit)
+        else:
+            training = read_training(data[0], table, text, talk)
         release_unused()  # the frame is gone, and a wide table needs the room
         _say_of_large("fitting", data[0], talk)
-        with library_words():
-            model = make(training)
+        model = make(training)
         release_unused()  # what finding a strength took
         _set_known(model, engine=engine, checkpoint=scale.checkpoint)
         converged = _fit(model, training, talk)
@@ -211,16 +192,6 @@ def _check_data(data: Sequence[Path], table: TableOptions, scale: ScaleOptions) 
         option = strange[0].replace("_", "-")
         raise BadInput(f"--{option} does not go with summaries, which the sites agreed on: leave it out.")
     return True
-
-
-def _read(
-    data: Path, table: TableOptions, text: TextOptions, talk: FileOptions, scale: ScaleOptions
-) -> Training:
-    """A table in memory, or left in its files."""
-    if scale.memory_limit is None:
-        return read_training(data, table, text, talk)
-    with library_words():
-        return _open_stored(data, table, scale.memory_limit)
 
 
 def _open_stored(data: Path, table: TableOptions, memory_limit: str) -> Training:
@@ -292,9 +263,8 @@ def read_summaries(data: Sequence[Path]) -> Training:
     from mmtfl.tables.recipe import TableRecipe
     from mmtfl.tasks.container import Tasks
 
-    with library_words():
-        summarised = Tasks.from_summaries(data)
-        agreed = Agreement.from_dict(summarised.agreement)
+    summarised = Tasks.from_summaries(data)
+    agreed = Agreement.from_dict(summarised.agreement)
     recipe = TableRecipe((agreed.target,), agreed.task, agreed.task_kind)
     return Training(recipe, summarised, encoder=agreed.encoder())
 
@@ -311,7 +281,7 @@ def _fit(model: Any, training: Training, talk: FileOptions) -> bool:
     from sklearn.exceptions import ConvergenceWarning
 
     converged = True
-    with warnings.catch_warnings(record=True) as caught, library_words():
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         own = {} if training.groups is None or not hasattr(model, "cv") else {"groups": training.groups}
         own |= {} if training.offset is None else {"offset": training.offset}
@@ -336,18 +306,6 @@ def _set_known(model: Any, **options: Any) -> None:
     """Set the options that the model has."""
     known = model.get_params(deep=False)
     model.set_params(**{name: value for name, value in options.items() if name in known})
-
-
-@contextmanager
-def library_words() -> Iterator[None]:
-    """Turn errors of the library into one line for the user, with options in place of parameters."""
-    try:
-        yield
-    except (ValueError, TypeError) as error:
-        text = str(error)
-        for ours, theirs in _WORDS:
-            text = re.sub(ours, theirs, text)
-        raise BadInput(text) from error
 
 
 def _scores_in_the_fit(model: Any, training: Training) -> dict[str, Any]:

@@ -25,7 +25,6 @@ from mmtfl.model_selection.cross_validation import (
     FoldScores,
     Settings,
     fold_scores,
-    scores_by_task,
 )
 from mmtfl.model_selection.folds import (
     Fold,
@@ -37,6 +36,7 @@ from mmtfl.model_selection.folds import (
     usual_number,
     with_groups,
 )
+from mmtfl.model_selection.heldout import heldout_scores
 from mmtfl.model_selection.progress import Pace
 from mmtfl.model_selection.scoring import TaskScorer, task_scorer
 from mmtfl.model_selection.splitting import TaskKFold, TaskSplitter
@@ -159,10 +159,8 @@ class Search(Declared):
         order = [part.place for part in candidates] if hasattr(candidates[0], "place") else None
         m, i = choose(scores, self.selection, order, repeated)
         self.cv_results_ = results_table(candidates, scores, (m, i), order)
-        self.heldout_scores_ = scores_by_task(
-            prepared.original_tasks(), prepared.folds, found.by_task(m, i), settings,
-            row_counts=prepared.row_counts,
-        )  # fmt: skip
+        data = prepared.original_tasks(), prepared.folds, found.by_task(m, i), settings
+        self.heldout_scores_ = heldout_scores(*data, prepared.row_counts)
         self.best_score_ = float(scores[m][i].mean())
         return candidates[m], i, found.models(m, i)
 
@@ -246,7 +244,15 @@ def _fits_without_folds(
     model: TaskModel, prepared: Prepared, tasks: Tasks, found: Sequence[Start] | None
 ) -> Iterator[Start]:
     """Coefficients and intercepts of a model on each training part; zero for tasks without a row there."""
-    model = _plain_copy(model)
+    model = clone(model)
+    here = {
+        "tol": max(model.tol, _PATH_TOL),
+        "verbose": 0,
+        "n_jobs": None,
+        "engine": None,
+        "checkpoint": None,
+    }
+    model.set_params(**{name: here[name] for name in here.keys() & model.get_params(deep=False)})
     known = [None] * len(prepared.folds) if found is None else found
     for (train, _), start in zip(prepared.folds, known, strict=True):
         part = take(tasks, train)
@@ -254,14 +260,6 @@ def _fits_without_folds(
         coef, intercept = np.zeros((tasks.n_tasks, tasks.n_features)), np.zeros(tasks.n_tasks)
         coef[trained], intercept[trained] = _fit_part(model, part, start)
         yield coef, intercept
-
-
-def _plain_copy(estimator: TaskModel) -> TaskModel:
-    """An unfitted copy of a model for fits to parts of its rows: local, silent, of loose tolerance."""
-    model = clone(estimator)
-    nothing = {"verbose": 0, "n_jobs": None, "engine": None, "checkpoint": None}
-    here = {"tol": max(model.tol, _PATH_TOL), **nothing}
-    return model.set_params(**{name: here[name] for name in here.keys() & model.get_params(deep=False)})
 
 
 def _fit_part(model: Any, part: Tasks, known: Start | None) -> Start:

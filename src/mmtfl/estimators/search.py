@@ -27,7 +27,7 @@ from mmtfl.estimators.family import FamilyMember, ProductForm
 from mmtfl.estimators.parameters import COUNT, RATIO, FamilyParameters, parameter
 from mmtfl.estimators.prepared import POLISH, Prepared
 from mmtfl.estimators.regression import MMTFLRegressor, TaskRegressor
-from mmtfl.model_selection.choosing import choose, contenders, hints_at_curves
+from mmtfl.model_selection.choosing import choose, contenders, hints_at_curves, rivals
 from mmtfl.model_selection.cross_validation import (
     FoldScores,
     MemberPath,
@@ -42,7 +42,7 @@ from mmtfl.objective.known_features import KnownFeatures
 from mmtfl.objective.penalties import RowPenalty, make_penalty
 from mmtfl.solvers import solve
 from mmtfl.solvers.checkpoint import FitCheckpoint
-from mmtfl.solvers.path import Path, Paths
+from mmtfl.solvers.path import Paths
 from mmtfl.solvers.placed import check_room
 from mmtfl.tasks.container import Tasks
 from mmtfl.tasks.curve_basis import N_COLUMNS
@@ -258,7 +258,10 @@ class TaskSearch(Search, ProductForm):
             prepared, member, self.alphas_ = variant.prepared, chosen.member, chosen.alphas
             self.alpha_ = float(self.alphas_[i])
             penalty = member.at(self.alpha_)
-            path = self._path_on_all_rows(variant.paths, member, self.alphas_, settings.tol)
+            with Progress("all rows", 1, "paths", shown=self.verbose > 0) as progress:
+                limits: Any = {"max_iter": self.max_iter, "report": partial(progress.reach, "path")}
+                path = variant.paths.solve(member, self.alphas_, tol=settings.tol, certified=True, **limits)
+                progress.finish("path")
             start, is_exact = variant.paths.refined(penalty, path.coef(i).T)
         self.best_p_ = float(member.p)
         self.best_k_ = "log" if member.power == 0.0 else float(member.k)
@@ -369,18 +372,15 @@ class TaskSearch(Search, ProductForm):
     ) -> tuple[Sequence[Any], FoldScores]:
         """Members with curves that were tried, and their scores: none where lines do as well."""
         best = lines[choose(found.scores)[0]].member
-        members = [
-            one for one in self._members(variant.prepared.tasks, variant.prepared.known) if one.is_convex
-        ]
-        same = replace(best, known=variant.prepared.known)
+        data = variant.prepared
+        members = [one for one in self._members(data.tasks, data.known) if one.is_convex]
+        same = replace(best, known=data.known)
         first = min(members, key=lambda one: (one.p != 2.0, one.pooling != best.pooling), default=same)
         (trial,) = self._with_alphas(variant, [first])
         if not curves_may_win(variant.score, trial, lines, found):
             return [], FoldScores([])
-        rest = (
-            [] if math.prod(variant.prepared.tasks.X.shape) > _LARGE else _rivals(lines, found, members, same)
-        )
-        rest = [one for one in rest if one is not first]
+        is_large = math.prod(data.tasks.X.shape) > _LARGE
+        rest = [one for one in rivals(lines, found, members, same) if one is not first and not is_large]
 
         def score(lists: Sequence[Any], *, stage: str = "", **options: Any) -> FoldScores:
             return variant.score(lists, stage=f"curves, {stage or 'all folds: '}", **options)
@@ -393,13 +393,6 @@ class TaskSearch(Search, ProductForm):
         if self.search == "staged":
             return staged_scores(score, candidates, n_folds, self.selection)
         return full_scores(score, candidates)
-
-    def _path_on_all_rows(self, paths: Paths, member: RowPenalty, alphas: np.ndarray, tol: float) -> Path:
-        with Progress("all rows", 1, "paths", shown=self.verbose > 0) as progress:
-            report = partial(progress.reach, "path")
-            path = paths.solve(member, alphas, max_iter=self.max_iter, tol=tol, report=report, certified=True)
-            progress.finish("path")
-        return path
 
     # -- what a search looks back at once it has chosen ------------------------------------------------------
 
@@ -437,16 +430,6 @@ class TaskSearch(Search, ProductForm):
                 f"alphas must be a number of strengths or positive finite strengths, got {self.alphas!r}."
             )
         return alphas
-
-
-def _rivals(
-    lines: Sequence[MemberPath], found: FoldScores, members: Sequence[RowPenalty], best: RowPenalty
-) -> list[RowPenalty]:
-    """The convex members whose poolings have not lost with lines, and the member that was best with them."""
-    left = [path.member for path, part in zip(lines, found.scores, strict=True) if np.isfinite(part).all()]
-    poolings = {(one.p, one.pooling) for one in left if one.is_convex}
-    kept = [one for one in members if (one.p, one.pooling) in poolings]
-    return kept if best.is_convex else [*kept, best]
 
 
 class FamilySearch(FamilyParameters, TaskSearch):

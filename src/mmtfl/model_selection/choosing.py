@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 from scipy.stats import chi2
 
-from mmtfl.model_selection.cross_validation import Candidates
+from mmtfl.model_selection.cross_validation import Candidates, FoldScores
+from mmtfl.objective.penalties import RowPenalty
 from mmtfl.objective.problem import Problem
 from mmtfl.tasks.container import Tasks
 
@@ -106,34 +107,24 @@ def results_table(
     candidates: Sequence[Candidates], scores: Sequence[np.ndarray], chosen: tuple[int, int], order: Any = None
 ) -> dict[str, Any]:
     """One row per candidate: the columns of ``cv_results_``."""
-    columns = [part.columns() for part in candidates]
-    table = {name: np.concatenate([part[name] for part in columns]) for name in columns[0]}
-    table = {**table, **score_columns(np.concatenate(scores))}
-    if order is not None:
-        table |= _marks(scores, chosen)
-    return table
-
-
-def _marks(scores: Sequence[np.ndarray], chosen: tuple[int, int]) -> dict[str, np.ndarray]:
-    """Which candidates are the best of their list and tie with the best of all, and which one was chosen."""
+    columns, every = [part.columns() for part in candidates], np.concatenate(scores)
+    mean = every.mean(axis=1)
+    table = {
+        **{name: np.concatenate([part[name] for part in columns]) for name in columns[0]},
+        "mean_test_score": mean,
+        "std_test_score": deviation(every, ddof=0),
+        "rank_test_score": np.argsort(np.argsort(-mean, kind="stable"), kind="stable") + 1,
+        **{f"split{fold}_test_score": column for fold, column in enumerate(every.T)},
+    }
+    if order is None:
+        return table
     starts = np.cumsum([0, *map(len, scores)])
     tops = [int(np.argmax(np.nan_to_num(part.mean(axis=1), nan=-np.inf))) for part in scores]
     tied, taken = np.zeros((2, starts[-1]), dtype=bool)
     for m in within([part[i] for part, i in zip(scores, tops, strict=True)], _TIED):
         tied[starts[m] + tops[m]] = True
     taken[starts[chosen[0]] + chosen[1]] = True
-    return {"tied": tied, "chosen": taken}
-
-
-def score_columns(scores: np.ndarray) -> dict[str, np.ndarray]:
-    """Mean, spread and rank of scores (n_candidates, n_folds), and a column per fold."""
-    mean = scores.mean(axis=1)
-    table = {
-        "mean_test_score": mean,
-        "std_test_score": deviation(scores, ddof=0),
-        "rank_test_score": np.argsort(np.argsort(-mean, kind="stable"), kind="stable") + 1,
-    }
-    return {**table, **{f"split{fold}_test_score": column for fold, column in enumerate(scores.T)}}
+    return {**table, "tied": tied, "chosen": taken}
 
 
 def deviation(scores: np.ndarray, *, ddof: int) -> np.ndarray:
@@ -145,6 +136,16 @@ def deviation(scores: np.ndarray, *, ddof: int) -> np.ndarray:
 
 
 # -- whether curves are worth a trial ------------------------------------------------------------------------
+
+
+def rivals(
+    lines: Sequence[Any], found: FoldScores, members: Sequence[RowPenalty], best: RowPenalty
+) -> list[RowPenalty]:
+    """The convex members whose poolings have not lost with lines, and the member that was best with them."""
+    left = [path.member for path, part in zip(lines, found.scores, strict=True) if np.isfinite(part).all()]
+    poolings = {(one.p, one.pooling) for one in left if one.is_convex}
+    kept = [one for one in members if (one.p, one.pooling) in poolings]
+    return kept if best.is_convex else [*kept, best]
 
 
 def hints_at_curves(problem: Problem, A: np.ndarray, intercept: np.ndarray, bent: Tasks) -> bool:

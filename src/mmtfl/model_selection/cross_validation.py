@@ -22,8 +22,8 @@ from mmtfl.inference.task_levels import (
     follow_the_fit,
     marginal_model,
 )
-from mmtfl.model_selection.folds import Fold, observations, take
-from mmtfl.model_selection.heldout import class_sums, deviances, heldout_scores, squared_errors
+from mmtfl.model_selection.folds import Fold, take
+from mmtfl.model_selection.heldout import class_sums, deviances, error_unit, squared_errors
 from mmtfl.model_selection.metrics import Metric, mean_task_score, pooled_score
 from mmtfl.model_selection.progress import Pace, Progress
 from mmtfl.objective.design import Design
@@ -37,7 +37,6 @@ from mmtfl.solvers.shards import as_is, in_order
 from mmtfl.tasks.container import Tasks
 from mmtfl.tasks.scaling import (
     column_spread,
-    target_spread,
     task_factors,
     task_totals,
     with_task_factors,
@@ -492,19 +491,3 @@ def _places(labels: np.ndarray, wanted: np.ndarray) -> np.ndarray:
     """Position of each wanted label."""
     where = {label: t for t, label in enumerate(labels.tolist())}
     return np.array([where[label] for label in wanted.tolist()], dtype=np.intp)
-
-
-def scores_by_task(
-    tasks: Tasks, folds: Sequence[Fold], sums: np.ndarray, settings: Settings, **options: Any
-) -> dict[str, Any]:
-    """``heldout_scores_`` from the sums by task of the choice."""
-    tested = [observations(tasks, test) for _, test in folds]
-    unit, classify = error_unit(tasks, settings), settings.classes is not None
-    return heldout_scores(tasks, tested, sums, unit=unit, classify=classify, loss=settings.loss, **options)
-
-
-def error_unit(tasks: Tasks, settings: Settings) -> np.ndarray:
-    """The unit of each task's errors: of squares its spread over all rows, so that none overflows."""
-    if settings.classes is None and settings.loss.is_quadratic:
-        return target_spread(tasks)
-    return target_units(tasks, settings.loss) if settings.scale_targets else np.ones(tasks.n_tasks)

@@ -4,14 +4,21 @@ The sums of a fold are a few numbers per task, so that they are kept for every c
 scores of the chosen one need no further fit.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from mmtfl.model_selection.folds import Fold, observations
 from mmtfl.objective.losses import Loss, best_shifts
-from mmtfl.objective.losses.by_rows import TaskLoss, on_rows
+from mmtfl.objective.losses.by_rows import TaskLoss, on_rows, target_units
 from mmtfl.tasks.container import Tasks
+from mmtfl.tasks.scaling import target_spread
+
+if TYPE_CHECKING:
+    from mmtfl.model_selection.cross_validation import Settings
 
 _ROUNDING = 64 * np.finfo(float).eps  # a target that varies less than this, relative to its size, is constant
 
@@ -91,14 +98,18 @@ def class_sums(y: np.ndarray, z: np.ndarray, weights: np.ndarray, observation_ta
     return np.array([right, np.bincount(task, pairs, minlength=n_tasks)])
 
 
+def error_unit(tasks: Tasks, settings: Settings) -> np.ndarray:
+    """The unit of each task's errors: of squares its spread over all rows, so that none overflows."""
+    if settings.classes is None and settings.loss.is_quadratic:
+        return target_spread(tasks)
+    return target_units(tasks, settings.loss) if settings.scale_targets else np.ones(tasks.n_tasks)
+
+
 def heldout_scores(
     tasks: Tasks,
-    tested: Sequence[np.ndarray],
+    folds: Sequence[Fold],
     sums: np.ndarray,
-    *,
-    unit: np.ndarray,
-    classify: bool,
-    loss: TaskLoss,
+    settings: Settings,
     row_counts: np.ndarray | None = None,
 ) -> dict[str, Any]:
     """Scores of each task over the held-out rows of all folds: the columns of ``heldout_scores_``.
@@ -107,19 +118,17 @@ def heldout_scores(
     ----------
     tasks : Tasks
         All rows, with targets in their own units.
-    tested : list of ndarray
-        Observations held out in each fold.
+    folds : list of Fold
+        Of the search.
     sums : ndarray of shape (n_folds, n_sums, n_tasks)
-        Of `squared_errors`, `deviances` or `class_sums`.
-    unit : ndarray of shape (n_tasks,)
-        In which the errors were measured.
-    classify : bool
-        Whether targets are classes.
-    loss : Loss or LossPerTask
-        The loss of the tasks.
+        Of `squared_errors`, `deviances` or `class_sums`, of the choice.
+    settings : Settings
+        Of the search.
     row_counts : ndarray of shape (n_tasks,), optional
         Number of observations, where few rows stand for many.
     """
+    tested = [observations(tasks, test) for _, test in folds]
+    unit, classify, loss = error_unit(tasks, settings), settings.classes is not None, settings.loss
     rows = np.concatenate(tested)
     task, y = tasks.observation_task[rows], tasks.y[rows]
     weights = np.ones(len(rows)) if tasks.weights is None else tasks.weights[rows]

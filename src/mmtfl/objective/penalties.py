@@ -97,14 +97,6 @@ class RowPenalty(ABC):
         """A mask of rows, extended to all rows of their groups."""
         return chosen if self.known is None else self.known.whole(chosen)
 
-    def whole_rows(self, rows: np.ndarray, n_rows: int) -> np.ndarray:
-        """Rows, and after them the others of their groups."""
-        if not self.has_groups:
-            return rows
-        chosen = np.zeros(n_rows, dtype=bool)
-        chosen[rows] = True
-        return np.concatenate([rows, np.flatnonzero(self.whole(chosen) & ~chosen)])
-
     def value_at(self, norms: np.ndarray) -> float:
         """The penalty of rows of given p-norms."""
         kept = norms > 0.0  # 0 * inf: a dropped row costs nothing
@@ -221,7 +213,8 @@ class RowPenalty(ABC):
 
         p, r = float(self.p), float(self.power)
         if self.is_centred:
-            return PooledRow(p, r, self.pooling, self._block_row, logarithm=r == 0.0)
+            n_tasks = self.known.scale.shape[1] if self.known is not None and self.has_groups else 0
+            return PooledRow(p, r, self.pooling, n_tasks, logarithm=r == 0.0)
         if r == p:
             return SeparableRow(p)
         if math.isinf(p):
@@ -231,11 +224,6 @@ class RowPenalty(ABC):
         if p == 2.0 and 0.0 < r <= 1.0:
             return GroupLassoRow() if r == 1.0 else EuclideanRow(r)
         return GeneralRow(p, r, logarithm=r == 0.0)
-
-    @property
-    def _block_row(self) -> int:
-        """The number of entries of a row where blocks of rows are solved; 0 where every row is alone."""
-        return self.known.scale.shape[1] if self.known is not None and self.has_groups else 0
 
     def solve_rows(self, slope: np.ndarray, curvature: np.ndarray) -> np.ndarray:
         """Minimiser of each row's problem ``L/2 a^2 - g a + phi``; see `mmtfl.core.row_problems`."""

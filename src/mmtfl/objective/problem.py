@@ -125,17 +125,12 @@ class Problem:
             return np.full(design.n_tasks, loss.curvature)
         return loss.task_curvatures(design.y, design.spread(self.null_intercept), design.offsets)
 
-    def loss_curvature_at(self, z: np.ndarray | None) -> np.ndarray:
-        """The same at a linear predictor z: of a loss without a bound it is larger where z is."""
-        design, loss, at_zero = self.design, self.loss, self.loss_curvature
-        if z is None or loss.curvature is not None:
-            return at_zero
-        return np.maximum(at_zero, loss.task_curvatures(design.y, z, design.offsets))
-
     def curvature_at(self, z: np.ndarray | None) -> np.ndarray:
-        """The loss's second derivative in every entry of A: a bound, or what stands for one at z."""
-        bend = self.loss_curvature_at(z)
-        return self.design.curvature if np.all(bend == 1.0) else bend * self.design.curvature
+        """The second derivative of the loss in every entry of A: a bound, or what stands for one at z."""
+        design, loss, bend = self.design, self.loss, self.loss_curvature
+        if z is not None and loss.curvature is None:
+            bend = np.maximum(bend, loss.task_curvatures(design.y, z, design.offsets))
+        return design.curvature if np.all(bend == 1.0) else bend * design.curvature
 
     @property
     def curvature(self) -> np.ndarray:

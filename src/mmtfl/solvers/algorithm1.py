@@ -21,10 +21,9 @@ from mmtfl.objective.problem import STALLED, Problem
 from mmtfl.objective.row_sizes import euclidean_parts
 from mmtfl.solvers.checkpoint import FitCheckpoint
 from mmtfl.solvers.placed import PassResult, Placed
-from mmtfl.solvers.row_descent import RowDescent
+from mmtfl.solvers.row_descent import RowDescent, best_of_starts
 from mmtfl.solvers.shards import Held, Update
 from mmtfl.solvers.solution import Solution
-from mmtfl.solvers.starts import best_of_starts
 
 _INNER = 0.03  # accuracy of a task's own problem, in units of tol
 _INEXACT = 0.03  # while A still moves, in units of its last move: early passes need no exact answers

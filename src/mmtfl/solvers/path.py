@@ -15,9 +15,15 @@ from mmtfl.objective.penalties import RowPenalty
 from mmtfl.objective.problem import Problem
 from mmtfl.solvers.algorithm1 import run_algorithm1
 from mmtfl.solvers.compiled_paths import CompiledPaths
-from mmtfl.solvers.row_descent import RowDescent
+from mmtfl.solvers.row_descent import (
+    NullModel,
+    RowDescent,
+    best_of_starts,
+    dense_start,
+    is_zero_best,
+    null_model,
+)
 from mmtfl.solvers.solution import Path, Solution
-from mmtfl.solvers.starts import NullModel, best_of_starts, dense_start, is_zero_best, null_model
 
 Start = tuple[np.ndarray, np.ndarray]  # A (n_features, n_tasks) and intercepts
 

@@ -13,9 +13,8 @@ from mmtfl.objective.penalties import RowPenalty
 from mmtfl.objective.problem import Problem
 from mmtfl.solvers.algorithm1 import Report, run_algorithm1
 from mmtfl.solvers.checkpoint import FitCheckpoint
-from mmtfl.solvers.row_descent import RowDescent
+from mmtfl.solvers.row_descent import RowDescent, best_of_starts
 from mmtfl.solvers.solution import Solution
-from mmtfl.solvers.starts import best_of_starts
 from mmtfl.solvers.task_step import has_many_small_tasks
 
 SOLVERS = ("auto", "alternating", "block")

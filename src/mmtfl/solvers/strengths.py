@@ -19,9 +19,8 @@ from mmtfl.objective.problem import DAMPING, RESOLVED, RISEN, STALLED, STEPS, Pr
 from mmtfl.objective.units import Units
 from mmtfl.solvers.compiled_paths import CompiledPaths, compiled_paths
 from mmtfl.solvers.part_solvers import BothParts, EliminatedColumns, PartSolver, State
-from mmtfl.solvers.row_descent import RowDescent
+from mmtfl.solvers.row_descent import RowDescent, null_model
 from mmtfl.solvers.solution import AdditiveSolution, Solution
-from mmtfl.solvers.starts import null_model
 
 _LARGEST_BASIS = 800  # eigenvectors of a larger task would cost more than they save
 _MOST_DENSE = 1 << 22  # entries of a sparse X that may be held densely

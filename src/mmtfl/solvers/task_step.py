@@ -54,9 +54,6 @@ class TaskStep:
         self.design, self.problem = design, Problem(design, loss)
         self.loss = self.problem.loss
         self._descent: RowDescent | None = None
-        # features, their columns and means
-        self._gathered = np.empty(0, dtype=np.intp), np.empty((0, len(design.y))), np.empty(0)
-        self._gram: np.ndarray | None = None
 
     def minimise(
         self,
@@ -69,11 +66,12 @@ class TaskStep:
         """Solve for the weights of this pass, from the last answer; about a common part only at p = 2."""
         if p != 2.0:
             return self._by_coordinates(RowPower(p, weights, np.inf), tol, last)
-        if self.loss.is_quadratic and sparse.issparse(self.design.tasks.X):
+        if not self.loss.is_quadratic:
+            return self._by_newton(weights, tol, last, common)
+        is_wide = self.design.n_features > len(self.design.y)
+        if is_wide or sparse.issparse(self.design.tasks.X):
             return self._by_rows_or_columns(weights, common)
-        if self.loss.is_quadratic:
-            return self._by_cholesky(weights, common)
-        return self._by_newton(weights, tol, last, common)
+        return self._by_gram(weights, common)
 
     @cached_property
     def spread(self) -> np.ndarray:
@@ -105,33 +103,33 @@ class TaskStep:
 
     # p = 2: weighted ridge, in beta = a / s with s_j = w_j^-1/2, so that no weight is large
 
-    def _by_cholesky(self, weights: np.ndarray, common: np.ndarray | None) -> TaskAnswer:
+    def _by_gram(self, weights: np.ndarray, common: np.ndarray | None) -> TaskAnswer:
+        """One Gram matrix of all features serves every pass: that of a part may differ in its last bits."""
         design, y, row_weight = self.design, self.design.y, self.design.row_weight
-        kept, scale = _kept(weights)
-        scale, root = scale[kept], np.sqrt(row_weight)
+        (kept, scale), root = _kept(weights), np.sqrt(row_weight)
+        every, means, gram = self._centred
+        x, scale = _rows(every, kept), scale[kept]
         centre = float(row_weight @ y / row_weight.sum()) if design.fit_intercept else 0.0
-        # one Gram matrix of all features: that of a part of them may differ in its last bits
-        by_gram = design.n_features <= len(y)
-        place = self._gather(np.arange(design.n_features))[kept] if by_gram else self._gather(kept)
-        _, x, means = self._gathered
-        if by_gram and self._gram is None:
-            self._gram = x @ x.T
-        x = _rows(x, place)
         target = root * (y - centre)
         if common is not None:  # the ridge is on what the task has beside the common part
             target = target - common[kept] @ x
-        if by_gram:
-            assert self._gram is not None
-            inner = self._gram[np.ix_(place, place)] * scale[:, None] * scale
-            kept_a = scale * solve_shifted(inner, 2.0, scale * (x @ target))
-        else:
-            kept_a = scale * least_norm_ridge(x * scale[:, None], target)
+        inner = gram[np.ix_(kept, kept)] * scale[:, None] * scale
+        kept_a = scale * solve_shifted(inner, 2.0, scale * (x @ target))
         if common is not None:
             kept_a = common[kept] + kept_a
         z = (kept_a @ x) / root + centre
         a = np.zeros(design.n_features)
         a[kept] = kept_a
-        return TaskAnswer(a, centre - float(means[place] @ kept_a), self.loss.value(y, z, row_weight))
+        return TaskAnswer(a, centre - float(means[kept] @ kept_a), self.loss.value(y, z, row_weight))
+
+    @cached_property
+    def _centred(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """The columns, centred and weighted, their means and their Gram matrix."""
+        design, weight = self.design, self.design.row_weight
+        x = np.empty((design.n_features, len(design.y)))
+        design.gather(np.arange(design.n_features), x, expand=True)
+        means, _ = columns.centre(x, design.offsets, weight, np.sqrt(weight), design.fit_intercept)
+        return x, means[:, 0], x @ x.T
 
     def _by_rows_or_columns(self, weights: np.ndarray, common: np.ndarray | None) -> TaskAnswer:
         """The same for sparse columns, of which nothing is kept."""
@@ -144,22 +142,6 @@ class TaskStep:
         a = np.zeros(design.n_features)
         a[kept] = kept_a
         return TaskAnswer(a, intercept, self.loss.value(y, gathered.X @ kept_a + intercept, row_weight))
-
-    def _gather(self, kept: np.ndarray) -> np.ndarray:
-        """Where the kept features are among the gathered ones; gathers them if they are not.
-
-        Columns are centred and scaled by the root of the weights, a row of x each. Features leave from pass
-        to pass and do not return, so those of the first pass serve the others.
-        """
-        features = self._gathered[0]
-        if not np.isin(kept, features, assume_unique=True).all():
-            design, features = self.design, kept
-            x = np.empty((kept.size, len(design.y)))
-            design.gather(kept, x, expand=True)
-            weight = design.row_weight
-            means, _ = columns.centre(x, design.offsets, weight, np.sqrt(weight), design.fit_intercept)
-            self._gathered, self._gram = (kept, x, means[:, 0]), None
-        return np.searchsorted(features, kept)
 
     def _by_newton(
         self, weights: np.ndarray, tol: float, last: TaskAnswer | None, common: np.ndarray | None

@@ -14,6 +14,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -29,19 +30,6 @@ from mmtfl.tasks.moments import FoldedRows, Moments, rows_with
 
 FORMAT = "mmtfl summary 1"
 MOST_BYTES = 1 << 31  # of a file: a summary is small, whatever the number of rows
-EXPLAINED = {
-    "n_rows": "How many rows each task has in each fold: tasks x folds.",
-    "mean": "The mean of each column over these rows, less its centre, in its unit: tasks x folds x columns.",
-    "scatter": "Sums of products of deviations from the means, in units: tasks x folds x columns x columns.",
-    "centre": "A round number near the middle of each column, agreed on before: it saves digits.",
-    "unit": "A round number near the spread of each column, agreed on before.",
-    "columns": "The columns, in the order of the arrays; the last one is the target.",
-    "curves": "The knots of columns that may act by a curve: their splines are columns before the target.",
-    "tasks": "The labels of the tasks, in the order of the arrays.",
-    "agreement": "What all sites agreed on before: columns, their coding, folds, least number of rows.",
-    "agreement_sha256": "Its hash: summaries are put together only under one agreement.",
-    "content_sha256": "Hash of the numbers: a site gives one summary under one agreement.",
-}
 _ARRAYS = ("n_rows", "mean", "scatter")
 
 
@@ -150,9 +138,10 @@ class SiteSummary:
         """Write the summary to a file, whole or not at all."""
         from safetensors.numpy import save
 
+        explained = json.loads((files("mmtfl.tasks") / "summary.json").read_text(encoding="utf-8"))
         about = {
             "format": FORMAT,
-            **{f"{name}: what it is": text for name, text in EXPLAINED.items()},
+            **{f"{name}: what it is": text for name, text in explained.items()},
             "columns": json.dumps(self.columns, ensure_ascii=False),
             "curves": json.dumps(self.curves, ensure_ascii=False),
             "centre": json.dumps(self.centre),

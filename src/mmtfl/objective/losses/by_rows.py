@@ -37,11 +37,6 @@ class LossPerTask:
 
     is_quadratic = on_residuals = False
 
-    @property
-    def has_dual(self) -> bool:
-        """Whether the duality gap is known."""
-        return all(loss.has_dual for loss in self.losses.values())
-
     def for_task(self, label: Any) -> Loss:
         """The loss of one task."""
         return self.losses[label]
@@ -176,11 +171,6 @@ class WithLevelPrior(Loss):
     """A loss on tasks whose last rows hold the prior of their levels; see `with_level_rows`."""
 
     loss: Loss
-
-    @property
-    def has_dual(self) -> bool:  # type: ignore[override]
-        """Whether the duality gap is known."""
-        return self.loss.has_dual
 
     def value(self, y, z, weight):
         """Not of the rows alone: the prior is bound to tasks first."""

@@ -298,7 +298,7 @@ def test_the_new_plot_shows_the_intercepts(model):
 
 
 def test_the_new_command_writes_the_coefficients(model, monkeypatch, tmp_path, capsys):
-    known = "Write the coefficients of a model.", "MODEL [-o TABLE] [OPTIONS]"
+    known = "Write the coefficients of a model.", "MODEL [-o TABLE]"
     monkeypatch.setitem(cli.COMMANDS, "coefficients", known)
     monkeypatch.setitem(sys.modules, "mmtfl.cli.coefficients", architecture.coefficients)
     model.save(tmp_path / "waves.mmtfl")

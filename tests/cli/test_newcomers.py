@@ -76,7 +76,7 @@ def test_jobs_has_two_names(table, capsys):
 def test_the_usage_names_real_arguments_and_all_that_are_needed(capsys, command):
     shown = run([command, "--help"], capsys).out
     first = shown.splitlines()[0]
-    assert first == f"Usage: mmtfl {command} {COMMANDS[command][1]}" and "[ARGS]" not in shown
+    assert first == f"Usage: mmtfl {command} {COMMANDS[command][1]} [OPTIONS]" and "[ARGS]" not in shown
     options = re.findall(r"(?<!\w)--?\w[\w-]*", first.partition(" [OPTIONS]")[0].partition(command)[2])
     assert all(re.search(rf"(^|\s){re.escape(option)}\b", shown.partition("\n")[2]) for option in options)
     # a row that begins with a star is required

@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import clone, is_classifier
-from sklearn.utils._param_validation import HasMethods, Interval, InvalidParameterError, StrOptions
+from sklearn.utils._param_validation import HasMethods, Interval, InvalidParameterError
 
 from mmtfl.estimators.base import TaskModel
 from mmtfl.estimators.inputs import check_nothing_else, take_task_column
-from mmtfl.estimators.parameters import THREADS, Declared, parameter
+from mmtfl.estimators.parameters import THREADS, Declared, choice, parameter
 from mmtfl.estimators.prediction import predict_rows
 from mmtfl.estimators.prepared import Prepared
 from mmtfl.estimators.shrunk_levels import free_levels
@@ -78,10 +78,8 @@ class Search(Declared):
     n_jobs: int | None = parameter(
         *THREADS, default=None, remedy="Use None, a number of threads, or -1 for all processors."
     )
-    search: str = parameter(
-        StrOptions({"staged", "full"}),
-        default="staged",
-        remedy="Use 'staged' to choose, 'full' to see the score of every candidate.",
+    search: str = choice(
+        ("staged", "full"), "Use 'staged' to choose, 'full' to see the score of every candidate."
     )
     selection = "best"
 

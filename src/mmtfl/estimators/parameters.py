@@ -102,6 +102,11 @@ class Declared:
                 raise InvalidParameterError(f"{error} {self._parameters[name].remedy}".rstrip()) from None
 
 
+def choice(words: tuple[str, ...], remedy: str = "") -> Any:
+    """Declare one of some words; the first is the default."""
+    return parameter(StrOptions(set(words)), default=words[0], remedy=remedy)
+
+
 def strength(default: float, remedy: str) -> Any:
     """Declare a positive strength, which may be given by position."""
     return parameter(POSITIVE, default=default, remedy=remedy, kw_only=False)
@@ -182,10 +187,8 @@ COUNT = Interval(Integral, 1, None, closed="left")
 POSITIVE = Interval(Real, 0, math.inf, closed="neither")
 RATIO = Interval(Real, 0, 1, closed="neither")
 THREADS = (COUNT, Interval(Integral, None, -1, closed="right"))
-LEVELS = parameter(
-    StrOptions({"shrunk", "free"}),
-    default="free",
-    remedy="Use 'shrunk' to let tasks borrow their level, or 'free' for plain intercepts.",
+LEVELS = choice(
+    ("free", "shrunk"), "Use 'shrunk' to let tasks borrow their level, or 'free' for plain intercepts."
 )
 
 
@@ -259,10 +262,9 @@ class CommonParameters(Declared):
         default=None,
         remedy="Name a column of the frame; labels of an array are passed as task= instead.",
     )
-    unknown_task: str = parameter(
-        StrOptions({"error", "mean", "common"}),
-        default="error",
-        remedy="Use 'error' to be told of new tasks, 'mean' to predict them by the mean over tasks, 'common' "
+    unknown_task: str = choice(
+        ("error", "mean", "common"),
+        "Use 'error' to be told of new tasks, 'mean' to predict them by the mean over tasks, 'common' "
         "to predict them by what the tasks scatter about.",
     )
     task_weight: Any = parameter(
@@ -276,10 +278,9 @@ class CommonParameters(Declared):
         default=None,
         remedy="Use None, or 'from_dtype' to encode columns of categories, text and dates.",
     )
-    absent_features: str = parameter(
-        StrOptions({"error", "allow"}),
-        default="error",
-        remedy="Use 'error' to be told of missing columns, 'allow' for features that some tasks do not have.",
+    absent_features: str = choice(
+        ("error", "allow"),
+        "Use 'error' to be told of missing columns, 'allow' for features that some tasks do not have.",
     )
     max_iter: int = parameter(COUNT, default=1000, remedy="Use a positive number of passes, such as 1000.")
     tol: float = parameter(POSITIVE, default=1e-7, remedy="Use a small positive number, such as 1e-7.")
@@ -341,11 +342,7 @@ class FamilyParameters(FeatureParameters):
         remedy="Give lists of features, such as [['red', 'green'], ['spline_1', 'spline_2']].",
     )
     eps: float = parameter(POSITIVE, default=1e-2, remedy="Use a small positive number, such as 1e-2.")
-    solver: str = parameter(
-        StrOptions({"auto", "alternating", "block"}),
-        default="auto",
-        remedy="Use 'auto' unless you compare solvers.",
-    )
+    solver: str = choice(("auto", "alternating", "block"), "Use 'auto' unless you compare solvers.")
     n_jobs: int | None = parameter(
         *THREADS, default=None, remedy="Use None, a number of threads, or -1 for all processors."
     )

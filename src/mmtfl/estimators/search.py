@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import is_classifier
-from sklearn.utils._param_validation import InvalidParameterError, StrOptions
+from sklearn.utils._param_validation import InvalidParameterError
 
 from mmtfl.engines.threads import one_blas_thread
 from mmtfl.estimators.classification import MMTFLClassifier, TaskClassifier
@@ -24,7 +24,7 @@ from mmtfl.estimators.cross_validated import (
     search_settings,
 )
 from mmtfl.estimators.family import FamilyMember, ProductForm
-from mmtfl.estimators.parameters import COUNT, RATIO, FamilyParameters, parameter
+from mmtfl.estimators.parameters import COUNT, RATIO, FamilyParameters, choice, parameter
 from mmtfl.estimators.prepared import POLISH, Prepared
 from mmtfl.estimators.regression import MMTFLRegressor, TaskRegressor
 from mmtfl.model_selection.choosing import choose, contenders, hints_at_curves, rivals
@@ -132,7 +132,7 @@ class TaskSearch(Search, ProductForm):
 
     alphas: Any
     alpha_ratio: float | None = parameter(RATIO, default=None)
-    selection: str = parameter(StrOptions({"best", "one_se"}), default="best")
+    selection: str = choice(("best", "one_se"))
     effects: bool = parameter(default=True)
     levels: str = parameter(default="shrunk")
 

@@ -36,6 +36,7 @@ _DATES = tuple(
     for time in ("", " %H:%M", " %H:%M:%S", " %H:%M:%S.%f", "T%H:%M", "T%H:%M:%S", "T%H:%M:%S.%f")
 )
 _TWO_NUMBERS = re.compile(r"\d\D+\d")  # as every date has: to try all styles on a word takes milliseconds
+_DIGITS = re.compile(r"\d+")
 ISO = "ISO 8601"
 LEVELS = "numbers"  # the style of words that are numbers, and whose numbers are levels
 TIMES = "times"  # the style of numbers that are hours, written as 12:15
@@ -322,6 +323,8 @@ def _date(word: str, style: str) -> float:
             if len(word) < 8 or "-" not in word:
                 return np.nan
             found = datetime.fromisoformat(word)
+        elif len(_DIGITS.findall(word)) != style.count("%") - style.lower().count("%b"):
+            return np.nan  # not as many numbers: strptime compiles an expression for every style
         else:
             found = datetime.strptime(word, style)
     except ValueError:

@@ -13,7 +13,7 @@ cdef double HUGE = 1e300
 
 
 cdef inline double between(double bend, double above, double share) noexcept nogil:
-    return bend if share == 0.0 else above if share == 1.0 else pow(bend, 1.0 - share) * pow(above, share)
+    return bend if share == 0.0 else above if share == 1.0 else bend * pow(above / bend, share)
 
 
 cdef class RowLoss:

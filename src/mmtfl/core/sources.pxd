@@ -37,7 +37,7 @@ cdef class ResidualSource(Source):
 
 
 cdef class ColumnSource(Source):
-    cdef const double[:, ::1] x
+    cdef const double[::1] x
     cdef const Py_ssize_t[::1] start, begin, length
     cdef RowLoss row_loss
     cdef bint is_centred, is_stale, is_old, is_known
@@ -45,8 +45,9 @@ cdef class ColumnSource(Source):
     cdef int damping
     cdef double[::1] z, trial, slope_z, weight, pull, shift, totals, scaled
     cdef double[:, ::1] means
-    cdef void weigh(self) noexcept nogil
-    cdef void look(self) noexcept nogil
+    cdef const double* column(self, Py_ssize_t t, Py_ssize_t j) noexcept nogil
+    cdef void weigh(self, Py_ssize_t t) noexcept nogil
+    cdef void look(self, Py_ssize_t t) noexcept nogil
     cdef double value_after(self, double share) noexcept nogil
     cdef bint is_above(self, double reached, double rise) noexcept nogil
     cdef void step_to(self, const Py_ssize_t* rows, Py_ssize_t m, const double* goal) noexcept nogil

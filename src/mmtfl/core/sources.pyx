@@ -153,14 +153,14 @@ cdef class ResidualSource(Source):
 
 
 cdef class ColumnSource(Source):
-    """Columns x (d, width), of which task t's begin at start[t], and rows of z, which begin at begin[t].
+    """Columns x, task by task (its rows as they are, one feature after the other), and rows of z.
 
-    Centred square sums below `constant` times the raw ones are rounding. `z` is the linear predictor at the
-    start.
+    Task t has the columns from d start[t] on, and the rows from begin[t] on. Centred square sums below
+    `constant` times the raw ones are rounding. `z` is the linear predictor at the start.
     """
 
     def __init__(
-        self, const double[:, ::1] x, const Py_ssize_t[::1] start, const Py_ssize_t[::1] begin,
+        self, const double[::1] x, const Py_ssize_t[::1] start, const Py_ssize_t[::1] begin,
         const Py_ssize_t[::1] length, RowLoss row_loss, bint is_centred, double constant, A, intercept, z,
     ):
         self.x, self.start, self.begin, self.length = x, start, begin, length
@@ -175,62 +175,64 @@ cdef class ColumnSource(Source):
         self.means, self.curvature = np.zeros((2, self.n_features, self.n_tasks))
         self.value, self.scaled = row_loss.value(self.z), np.empty(0)
 
+    cdef const double* column(self, Py_ssize_t t, Py_ssize_t j) noexcept nogil:
+        return &self.x[self.start[t] * self.n_features + j * self.length[t]]
+
     cdef bint renew(self) noexcept nogil:
         # weights are kept as long as they serve: then so are the Gram matrices
+        cdef Py_ssize_t t
         self.is_old = not self.is_stale
+        if self.is_known and self.is_old:
+            return False
         if self.is_stale:
-            self.weigh()
-            self.is_stale = self.is_known = False
+            self.row_loss.bends(self.z, (<double> self.damping) / STEPS, self.weight)
         if not self.is_known:
             self.row_loss.slopes(self.z, self.slope_z)
-            self.look()
-            self.is_known = True
+        for t in range(self.n_tasks):  # both at once: of a small task all columns are near by then
+            if self.is_stale:
+                self.weigh(t)
+            self.look(t)
+        self.is_stale, self.is_known = False, True
         return not self.is_old
 
-    cdef void weigh(self) noexcept nogil:
-        """Weights of a new model, and the mean and square sum of every column in every task under them."""
-        cdef Py_ssize_t t, j, i, n
+    cdef void weigh(self, Py_ssize_t t) noexcept nogil:
+        """Under the weights of a new model, the mean and square sum of every column of a task."""
+        cdef Py_ssize_t j, i, n = self.length[t]
         cdef const double* column
-        cdef const double* h
-        cdef double mean, square, total
-        self.row_loss.bends(self.z, (<double> self.damping) / STEPS, self.weight)
-        for t in range(self.n_tasks):
-            h, n, total = &self.weight[self.begin[t]], self.length[t], 0.0
-            for i in range(n):
-                total += h[i]
-            self.totals[t] = total
-            for j in range(self.n_features):
-                column, mean, square = &self.x[j, self.start[t]], 0.0, 0.0
-                if self.is_centred:
-                    for i in range(n):
-                        mean += h[i] * column[i]
-                    mean /= total
-                for i in range(n):
-                    square += h[i] * (column[i] - mean) * (column[i] - mean)
-                # else the column is constant in the task, and this is rounding
-                self.curvature[j, t] = square if square > self.constant * mean * mean * total else 0.0
-                self.means[j, t] = mean
-
-    cdef void look(self) noexcept nogil:
-        """The slope of the model in every entry of A, where the intercepts are the best ones."""
-        cdef Py_ssize_t t, j, i, n, first
-        cdef const double* column
-        cdef const double* pull
-        cdef double total
-        for t in range(self.n_tasks):
-            first, n, total = self.begin[t], self.length[t], 0.0
+        cdef const double* h = &self.weight[self.begin[t]]
+        cdef double mean, square, total = 0.0
+        for i in range(n):
+            total += h[i]
+        self.totals[t] = total
+        for j in range(self.n_features):
+            column, mean, square = self.column(t, j), 0.0, 0.0
             if self.is_centred:
-                for i in range(first, first + n):
-                    total += self.slope_z[i]
-            self.shift[t] = -total / self.totals[t]
-            for i in range(first, first + n):
-                self.pull[i] = -self.slope_z[i] - self.weight[i] * self.shift[t]
-            pull = &self.pull[first]
-            for j in range(self.n_features):
-                column, total = &self.x[j, self.start[t]], 0.0
                 for i in range(n):
-                    total += column[i] * pull[i]
-                self.slopes[t, j] = total if self.curvature[j, t] > 0.0 else 0.0
+                    mean += h[i] * column[i]
+                mean /= total
+            for i in range(n):
+                square += h[i] * (column[i] - mean) * (column[i] - mean)
+            # else the column is constant in the task, and this is rounding
+            self.curvature[j, t] = square if square > self.constant * mean * mean * total else 0.0
+            self.means[j, t] = mean
+
+    cdef void look(self, Py_ssize_t t) noexcept nogil:
+        """The slope of the model in every entry of a task, where its intercept is the best one."""
+        cdef Py_ssize_t j, i, n = self.length[t], first = self.begin[t]
+        cdef const double* column
+        cdef const double* pull = &self.pull[first]
+        cdef double total = 0.0
+        if self.is_centred:
+            for i in range(first, first + n):
+                total += self.slope_z[i]
+        self.shift[t] = -total / self.totals[t]
+        for i in range(first, first + n):
+            self.pull[i] = -self.slope_z[i] - self.weight[i] * self.shift[t]
+        for j in range(self.n_features):
+            column, total = self.column(t, j), 0.0
+            for i in range(n):
+                total += column[i] * pull[i]
+            self.slopes[t, j] = total if self.curvature[j, t] > 0.0 else 0.0
 
     cdef void fill_gram(
         self, const Py_ssize_t* rows, Py_ssize_t known, Py_ssize_t m, double* gram, Py_ssize_t room
@@ -258,7 +260,7 @@ cdef class ColumnSource(Source):
             for i in range(n):
                 self.trial[i] = sqrt(h[i])
             for a in range(m):
-                column = &self.x[rows[a], self.start[t]]
+                column = self.column(t, rows[a])
                 for i in range(n):
                     own[a * n + i] = self.trial[i] * (column[i] - self.means[rows[a], t])
             out = gram + t * room * room
@@ -330,7 +332,7 @@ cdef class ColumnSource(Source):
                 out[i] = self.shift[t]
             for a in range(m):
                 change = goal[a * self.n_tasks + t] - self.A[rows[a], t]
-                column = &self.x[rows[a], self.start[t]]
+                column = self.column(t, rows[a])
                 if change != 0.0:
                     for i in range(self.length[t]):
                         out[i] += change * column[i]

@@ -265,8 +265,9 @@ def _fit_part(model: Any, part: Tasks, known: Start | None) -> Start:
 
     Where the solution is known, in the units of the model's problem, only the units change.
     """
-    prepared = model._with_prior(Prepared.of(model, part))
+    prepared = Prepared.of(model, part)
     if known is None:
+        prepared = model._with_prior(prepared)
         solution, penalty = model._solve(prepared)
         known = solution.A, solution.intercept
     else:

@@ -69,10 +69,20 @@ class CompiledPaths:
 
     @cached_property
     def columns(self) -> WorkingSet:
-        """All columns, centred and weighted where the loss is quadratic."""
+        """All columns, centred and weighted, of the squared loss; of another where each task is."""
         columns = WorkingSet(self.problem.design, self.problem.loss)
-        columns.add(np.arange(self.problem.design.n_features))
+        if columns.prepared:
+            columns.add(np.arange(self.problem.design.n_features))
         return columns
+
+    @cached_property
+    def _task_columns(self) -> np.ndarray:
+        """All columns as they are, task by task: of small tasks one fits a processor's first cache."""
+        columns, d = self.columns, self.problem.design.n_features
+        x = np.empty((d, columns.x.shape[1]))
+        self.problem.design.gather(np.arange(d), x, expand=not columns.shared)
+        ends = columns.length[:1] if columns.shared else np.cumsum(columns.length)
+        return np.concatenate([part.ravel() for part in np.split(x, ends[:-1], axis=1)])
 
     @cached_property
     def _moments(self) -> tuple[np.ndarray, np.ndarray]:
@@ -285,14 +295,7 @@ class CompiledPaths:
             intercept = problem.best_intercept(z)
             z = z + design.spread(intercept)
         return ColumnSource(
-            columns.x,
-            *place,
-            loss,
-            design.fit_intercept,
-            CONSTANT,
-            first,
-            intercept[tasks],
-            z[rows],
+            self._task_columns, *place, loss, design.fit_intercept, CONSTANT, first, intercept[tasks], z[rows]
         )
 
     def _sparse_storage(self, start: np.ndarray) -> Any:

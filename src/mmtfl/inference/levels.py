@@ -179,11 +179,13 @@ class NormalLevels:
             out[:, own] -= rest / self.n[:, None]
         return out
 
-    def fit(self, levels: np.ndarray, noise: float) -> LevelModel:
-        """The posterior of one set of levels (n_tasks,)."""
+    def fit(
+        self, levels: np.ndarray, noise: float, *, near: float = _NEAR, start: LevelModel | None = None
+    ) -> LevelModel:
+        """The posterior of one set of levels (n_tasks,), looked for from a model that is much like it."""
         told = levels[:, None]
         noise = float(_at_least(np.array([noise]), told)[0])
-        rho, kappa = self._best(told, noise)
+        rho, kappa = self._best(told, noise, near, start)
         factor = self._factor(rho)
         p_spread = self._p_spread(told, noise, factor, kappa)
         rest, common = self._residual(factor, told, kappa)
@@ -214,11 +216,17 @@ class NormalLevels:
     def _factor(self, rho: float) -> Factor:
         return Factor.of(self._W, rho + 1.0 / self.n)
 
-    def _best(self, told: np.ndarray, noise: float) -> tuple[float, float]:
-        """(rho, kappa) where the restricted likelihood is largest: the best of a grid, refined."""
-        at = np.array([noise])
-        known = np.array([factor.restricted(told, at, self._grid)[:, 0] for factor in self._factors])
-        i, j = np.unravel_index(known.argmax(), known.shape)
+    def _best(
+        self, told: np.ndarray, noise: float, near: float, start: LevelModel | None
+    ) -> tuple[float, float]:
+        """(rho, kappa) where the restricted likelihood is largest, the best of a grid or `start`, refined."""
+        if start is None:
+            at = np.array([noise])
+            known = np.array([factor.restricted(told, at, self._grid)[:, 0] for factor in self._factors])
+            first = _GRID[[*np.unravel_index(known.argmax(), known.shape)]]
+        else:
+            spreads = np.array([start.spread, start.prior_spread * np.sqrt(self.q)])
+            first = np.clip((spreads / start.noise) ** 2 / self._unit, *_GRID[[0, -1]])
 
         def question(u: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
             rise = np.exp(u)
@@ -227,7 +235,7 @@ class NormalLevels:
             return value, self._unit * rise * slope, self._unit**2 * np.outer(rise, rise) * bend
 
         low, high = np.log(_SMALL + _GRID[[0, -1]])
-        best = self._unit * (np.exp(least(question, np.log(_SMALL + _GRID[[i, j]]), low, high)) - _SMALL)
+        best = self._unit * (np.exp(least(question, np.log(_SMALL + first), low, high, near)) - _SMALL)
         return float(best[0]), float(best[1])
 
     def _p_spread(self, told: np.ndarray, noise: float, factor: Factor, kappa: float) -> float:
@@ -305,8 +313,9 @@ def _half(matrix: np.ndarray) -> np.ndarray:
 
 
 def least(
-    question: Callable[[np.ndarray], tuple], point: np.ndarray, low: np.ndarray, high: np.ndarray
-) -> np.ndarray:
+    question: Callable[[np.ndarray], tuple], point: np.ndarray, low: np.ndarray, high: np.ndarray,
+    near: float = _NEAR,
+) -> np.ndarray:  # fmt: skip
     """Where a function of a few numbers within bounds is least, by Newton's method; steps up are halved.
 
     Parameters
@@ -317,6 +326,8 @@ def least(
         Where to begin.
     low, high : ndarray
         The bounds.
+    near : float
+        Size of the last step.
 
     Examples
     --------
@@ -334,13 +345,13 @@ def least(
         step = np.where(held, 0.0, -vectors @ ((vectors.T @ np.where(held, 0.0, slope)) / sizes))
         aim = np.clip(point + step / max(1.0, np.abs(step).max()), low, high)
         found = question(aim)
-        while found[0] > value and np.abs(aim - point).max() > _NEAR:
+        while found[0] > value and np.abs(aim - point).max() > near:
             aim = 0.5 * (aim + point)
             found = question(aim)
         moved = np.abs(aim - point).max()
         if found[0] <= value:
             point, (value, slope, bend) = aim, found
-        if moved <= _NEAR:
+        if moved <= near:
             break
     return point
 

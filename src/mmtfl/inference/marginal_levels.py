@@ -8,6 +8,7 @@ distribution of the modes would not do where tasks are of a few rows, or of one 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -17,6 +18,7 @@ from mmtfl.objective.losses.loss import convex_minima
 
 NODES, QUICK_NODES = 11, 5  # of the quadrature: in the end, and in searches
 _ROUNDS, _QUICK_ROUNDS = 3, 2  # between tau and b_0, and what the columns say; in searches
+_ROUGHLY = 0.02  # accuracy of the logarithms of what levels scatter by, where it is to be rough
 _CLOSE = 1e-9
 _LEAST_BEND = 1e-8  # of a task whose rows say next to nothing of its level
 _SPREADS = 0.02, 30.0  # tau is looked for in between
@@ -123,7 +125,9 @@ class Marginal:
         return -float(np.sum(total + np.log(width / tau))), slope, np.array(bend)
 
 
-def fit_levels(rows: TaskRows, columns: np.ndarray, *, n_nodes: int = NODES) -> LevelModel:
+def fit_levels(
+    rows: TaskRows, columns: np.ndarray, *, n_nodes: int = NODES, rough: bool = False
+) -> LevelModel:
     """The levels of classes or counts, and what they follow.
 
     Parameters
@@ -134,6 +138,8 @@ def fit_levels(rows: TaskRows, columns: np.ndarray, *, n_nodes: int = NODES) -> 
         Task-level columns on one scale.
     n_nodes : int
         Nodes of the quadrature.
+    rough : bool
+        Whether what columns say is found as exactly as held-out scores need.
 
     Examples
     --------
@@ -151,13 +157,16 @@ def fit_levels(rows: TaskRows, columns: np.ndarray, *, n_nodes: int = NODES) -> 
     """
     rows = rows.compressed()
     shift, point, df = np.zeros(rows.n_tasks), np.array([_overall_level(rows), 0.0]), 0.0
+    how: dict[str, Any] = {"near": _ROUGHLY} if rough else {}
     for _ in range(_ROUNDS if n_nodes == NODES else _QUICK_ROUNDS):
         point = least(Marginal(rows, shift, n_nodes), point, *_BOUNDS)
         tau = _spread(point, df, rows.n_tasks)
         b = rows.modes(point[0] + shift, tau)
-        found = _as_if_normal(rows, columns, b)
+        found = _as_if_normal(rows, columns, b, **how)
         if columns.shape[1] == 0:
             break
+        if rough:
+            how["start"] = found
         shift, df = columns @ found.effects, float(np.sum(found.factor**2))
     tau, middle = _spread(point, df, rows.n_tasks), point[0] + shift
     return replace(found, common=float(point[0]), spread=tau, levels=rows.modes(middle, tau, b))
@@ -175,8 +184,8 @@ def _overall_level(rows: TaskRows) -> float:
     return float(one.modes(np.zeros(1), _SPREADS[1])[0])
 
 
-def _as_if_normal(rows: TaskRows, columns: np.ndarray, b: np.ndarray) -> LevelModel:
+def _as_if_normal(rows: TaskRows, columns: np.ndarray, b: np.ndarray, **how: Any) -> LevelModel:
     """What columns say of the levels, from their modes and curvatures."""
     first, second = rows.slopes(b)
     bend = np.maximum(second, _LEAST_BEND)
-    return NormalLevels(columns, bend).fit(b - first / bend, 1.0)
+    return NormalLevels(columns, bend).fit(b - first / bend, 1.0, **how)

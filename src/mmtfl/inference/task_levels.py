@@ -219,11 +219,11 @@ class LevelPrior:
 
 
 def marginal_model(
-    of_tasks: TaskLevels, tasks: Tasks, loss: Loss, slopes: np.ndarray | None = None
+    of_tasks: TaskLevels, tasks: Tasks, loss: Loss, slopes: np.ndarray | None = None, *, rough: bool = False
 ) -> LevelModel:
     """The distribution of levels of classes or counts, beside slopes (n_features, n_tasks) in the units of X.
 
-    Without slopes it is found quickly, with fewer nodes and rounds.
+    Without slopes it is found quickly, with fewer nodes and rounds; on folds it may be `rough` besides.
     """
     if tasks.weights is not None and np.any(tasks.weights == 0.0):
         tasks = tasks.select(np.flatnonzero(tasks.weights))
@@ -232,4 +232,5 @@ def marginal_model(
     if slopes is not None:
         beside = beside + Design(tasks).predict(slopes) - np.repeat(of_tasks.centre @ slopes, tasks.sizes)
     rows = TaskRows(loss, tasks.y, weights, beside, tasks.offsets)
-    return fit_levels(rows, of_tasks.columns.values, n_nodes=QUICK_NODES if slopes is None else NODES)
+    n_nodes = QUICK_NODES if slopes is None else NODES
+    return fit_levels(rows, of_tasks.columns.values, n_nodes=n_nodes, rough=rough)

@@ -93,7 +93,7 @@ class Settings:
             return Problem(design, self.loss)
         assert isinstance(self.loss, Loss)
         of_tasks = TaskLevels.of(design, None, totals)
-        prior = LevelPrior.of(of_tasks, marginal_model(of_tasks, tasks, self.loss))
+        prior = LevelPrior.of(of_tasks, marginal_model(of_tasks, tasks, self.loss, rough=True))
         return prior.problem(tasks, self.loss, 1.0 / design.inverse_scale)
 
 

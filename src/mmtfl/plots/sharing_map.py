@@ -6,7 +6,6 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
-from scipy.cluster.hierarchy import leaves_list, linkage
 
 from mmtfl.estimators.results import KINDS, MEANINGS
 from mmtfl.plots import figures
@@ -270,6 +269,8 @@ def _by_likeness(A: np.ndarray, tasks: np.ndarray) -> np.ndarray:
     """Leaves of a tree of average cosine distances, its branches turned so that neighbours are close."""
     if len(tasks) < 3:
         return tasks
+    from scipy.cluster.hierarchy import leaves_list, linkage  # late: every command imports this module
+
     # which features count most, then their signs: tasks may share a feature and differ in its sign
     profile = np.vstack([np.abs(A[:, tasks]), 0.5 * A[:, tasks]]).T
     tree = linkage(profile, "average", metric="cosine", optimal_ordering=len(tasks) <= _EXACT)

@@ -27,7 +27,9 @@ _MOST_JOINT = 60  # features of one column that are tested together
 _FEWEST_TASKS, _FEWEST_ROWS = 3, 2.5  # tasks, and rows for each feature, that tell averages and spreads
 # of the mixed model; rise of its log-likelihood, in all and for each feature
 _MOST_STEPS, _SETTLED, _SETTLED_EACH = 15, 0.02, 0.005
-_MOST_TAKEN = 0.5  # share of the rows' degrees of freedom in a fit that still tells noise and spreads
+# share of the rows' degrees of freedom that a fit may take, and rows of a task for each feature, so that the
+# effects that were found one by one tell noise and spreads
+_MOST_TAKEN, _OWN_ROWS = 0.5, 2.0
 _ROUNDING = 1e-12  # least share of the usual noise
 MOST_FEATURES = 1000  # beyond, the kept ones and those with the largest scores
 _QUARTILE = 0.6744897501960817  # of a normal variable, where rows are not here
@@ -90,8 +92,8 @@ def _estimated(source: FitRows, coef: np.ndarray, usable: np.ndarray, joint: lis
         return found
     least = 1.0 if kind == "counts" else 0.0
     n, _, taken = first.residual.sum(axis=0)
-    spreads = bool(kind == "known" or taken < _MOST_TAKEN * n)
-    model, start = MixedModel.of(totals, found, joint, spreads=spreads), coef
+    one_by_one = kind == "known" or (taken < _MOST_TAKEN * n and n > _OWN_ROWS * coef.size)
+    model, start = MixedModel.of(totals, found, joint, spreads=bool(one_by_one)), coef
     for _ in range(_MOST_STEPS):
         steps = source.steps(model, start - coef, _noise_of_tasks(found, model.noise, least))
         found = finished(steps, usable, joint, noise=kind)

@@ -1,4 +1,4 @@
-"""Second opinions for the tests, from the formulas alone; only `problem_of` and `solve` call our own code.
+"""Second opinions for the tests, from the formulas alone; only `ours` and `solve` call our own code.
 
 Letters and equation numbers are those of docs/model.md: A (features by tasks), c, B, S_j = sum_t |a_jt|^p,
 e = k / (p + k), and n the mean task size (with weights: their sum over the number of tasks).
@@ -75,6 +75,15 @@ class Problem:
     @cached_property
     def tasks(self) -> Tasks:
         return stacked(self.X, self.y, self.weights)
+
+    def ours(self, **options) -> OurProblem:
+        """What our solvers are given; columns may be divided by a `column_scale`."""
+        design = Design(self.tasks, fit_intercept=self.fit_intercept, **options)
+        return OurProblem(design, EVERY_LOSS[self.loss])
+
+    def solve(self, penalty, *, column_scale=None, **options):
+        """Our solver's answer."""
+        return solvers.solve(self.ours(column_scale=column_scale), penalty, **options)
 
 
 def make_problem(seed, *, loss="squared", sizes=(14, 9, 21), d=10, weighted=False, fit_intercept=True):
@@ -185,13 +194,18 @@ def best_constant(loss, y, w):
     return np.log(mean) if loss == "poisson" else mean
 
 
-def largest_null_slope(problem):
-    """Largest |gradient| entry at A = 0 with the best intercepts: the natural size of alpha."""
+def null_slopes(problem):
+    """G at A = 0 with the best intercepts."""
     b = np.zeros(problem.n_tasks)
     if problem.fit_intercept:
         for t, (y, w) in enumerate(zip(problem.y, problem.row_weights, strict=True)):
             b[t] = best_constant(problem.loss, y, w)
-    return float(np.abs(loss_gradient(problem, np.zeros((problem.n_features, problem.n_tasks)), b)[0]).max())
+    return loss_gradient(problem, np.zeros((problem.n_features, problem.n_tasks)), b)[0]
+
+
+def largest_null_slope(problem):
+    """The natural size of alpha."""
+    return float(np.abs(null_slopes(problem)).max())
 
 
 # -- convex members by a conic solver --------------------------------------------------------------------
@@ -207,14 +221,9 @@ def _conic_penalty(row, p, k):
     return norm if abs(r - 1.0) < 1e-12 else cp.power(norm, r)
 
 
-def conic_optimum(problem, p, k, alpha, pooling=0.0):
-    """Minimum of (2) for a convex member: (value of (2) there by our own formula, A, b)."""
-    A, b = cp.Variable((problem.n_features, problem.n_tasks)), cp.Variable(problem.n_tasks)
-    rows = [A[j] for j in range(problem.n_features)]
-    if pooling:  # a common part is one more variable of the row, and one more entry of its norm
-        weight, m = common_weight(pooling, problem.n_tasks) ** (1.0 / p), cp.Variable(problem.n_features)
-        rows = [cp.hstack([row - m[j], weight * m[j]]) for j, row in enumerate(rows)]
-    total = alpha * sum(_conic_penalty(row, p, k) for row in rows)
+def conic_loss(problem, A, b):
+    """The loss part, but for a constant of counts, in the variables of a conic solver."""
+    total = 0.0
     for t, (X, y, w) in enumerate(zip(problem.X, problem.y, problem.row_weights, strict=True)):
         z = X @ A[:, t] + (b[t] if problem.fit_intercept else 0.0)
         if problem.loss == "squared":
@@ -225,7 +234,12 @@ def conic_optimum(problem, p, k, alpha, pooling=0.0):
             total += w @ (cp.exp(z) - cp.multiply(y, z))
         else:
             total += w @ cp.logistic(cp.multiply(-y, z))
-    conic = cp.Problem(cp.Minimize(total))
+    return total
+
+
+def minimum(expression, constraints=()):
+    """Minimum of a convex expression, at the tightest tolerance that the solver itself calls reached."""
+    conic = cp.Problem(cp.Minimize(expression), list(constraints))
     for tolerance in (1e-9, 1e-8, 1e-7):  # power cones do not always reach the first
         tight = {f"tol_{name}": tolerance for name in ("gap_abs", "gap_rel", "feas")}
         with warnings.catch_warnings():
@@ -234,6 +248,17 @@ def conic_optimum(problem, p, k, alpha, pooling=0.0):
         if conic.status == cp.OPTIMAL:
             break
     assert conic.status == cp.OPTIMAL
+    return conic.value
+
+
+def conic_optimum(problem, p, k, alpha, pooling=0.0):
+    """Minimum of (2) for a convex member: (value of (2) there by our own formula, A, b)."""
+    A, b = cp.Variable((problem.n_features, problem.n_tasks)), cp.Variable(problem.n_tasks)
+    rows = [A[j] for j in range(problem.n_features)]
+    if pooling:  # a common part is one more variable of the row, and one more entry of its norm
+        weight, m = common_weight(pooling, problem.n_tasks) ** (1.0 / p), cp.Variable(problem.n_features)
+        rows = [cp.hstack([row - m[j], weight * m[j]]) for j, row in enumerate(rows)]
+    minimum(conic_loss(problem, A, b) + alpha * sum(_conic_penalty(row, p, k) for row in rows))
     intercept = b.value if problem.fit_intercept else np.zeros(problem.n_tasks)
     return joint_objective(problem, A.value, intercept, p, k, alpha, pooling=pooling), A.value, intercept
 

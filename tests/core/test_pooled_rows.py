@@ -6,7 +6,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import optimize
 
 from mmtfl.core.pooled_rows import PooledRow
-from mmtfl.core.row_problems import next_row, row_costs, solve_blocks
+from mmtfl.core.row_problems import next_row, solve_blocks
 from mmtfl.objective.penalties import make_penalty
 from oracles import INF, common_weight, row_objective, row_sums
 
@@ -25,11 +25,6 @@ def solve(g, L, p, k, alpha, pooling, n_tasks=0):
     g, L = (np.asarray(part, dtype=float) for part in (g, L))
     problem, numbers = problem_of(p, k, pooling, n_tasks), np.array([alpha, 1e-2])
     return next_row(problem, g, L, numbers, np.zeros(g.size), thorough=True)
-
-
-def solve_from(present, g, L, p, k, alpha, pooling, *, thorough):
-    """The row that replaces the present one in a sweep."""
-    return next_row(problem_of(p, k, pooling), g, L, np.array([alpha, 1e-2]), present, thorough=thorough)
 
 
 def draw(rng, k, n_tasks=None, *, flat=False):
@@ -97,29 +92,6 @@ def test_a_task_without_curvature_has_the_common_part(p, k):
     assert_allclose(a[1], make_penalty(p, k, alpha, pooling=pooling).common_part(a[None])[0], rtol=1e-12)
 
 
-@pytest.mark.parametrize("thorough", [True, False])
-@pytest.mark.parametrize(("p", "k"), CONCAVE)
-def test_the_answer_is_never_worse_than_the_present_row(p, k, thorough):
-    rng = np.random.default_rng(5)
-    for _ in range(20):
-        g, L, alpha = draw(rng, k, 3)
-        present = rng.normal(size=3) * np.abs(g / L) * rng.choice([0.01, 1.0])
-        found = solve_from(present, g, L, p, k, alpha, 0.9, thorough=thorough)
-        before, after = row_objective([present, found], g, L, p, k, alpha, pooling=0.9)
-        assert after <= before + 1e-11 * abs(before)
-
-
-@pytest.mark.parametrize(("p", "k"), MEMBERS)
-def test_a_solution_is_a_fixed_point(p, k):
-    rng = np.random.default_rng(6)
-    for _ in range(5):
-        g, L, alpha = draw(rng, k, 4)
-        a = solve(g, L, p, k, alpha, 0.9)
-        for thorough in (True, False):
-            again = solve_from(a, g, L, p, k, alpha, 0.9, thorough=thorough)
-            assert_allclose(again, a, rtol=1e-9, atol=1e-12 * np.abs(g / L).max())
-
-
 @pytest.mark.parametrize("pooling", [0.3, 0.9, 0.99])
 def test_the_norms_are_zero_exactly_from_the_dual_norm_up(pooling):
     rng = np.random.default_rng(7)
@@ -135,19 +107,6 @@ def test_the_norms_are_zero_exactly_from_the_dual_norm_up(pooling):
 def test_entries_that_follow_the_common_part_equal_it_at_p_one():
     a = solve([3.0, 3.1, 2.9, 9.0], np.ones(4), 1, INF, 0.5, 0.9)
     assert a[0] == a[1] == a[2] != a[3]
-
-
-@pytest.mark.parametrize(("p", "k"), MEMBERS)
-def test_costs_are_those_of_the_penalty(p, k):
-    rng = np.random.default_rng(9)
-    for pooling in (0.55, 0.9):
-        A = rng.normal(size=(20, 5)) + rng.choice([-2.0, 0.0, 2.0], size=(20, 1))
-        A[0] = 0.0
-        penalty = make_penalty(p, k, np.exp(rng.normal(size=20)), pooling=pooling)
-        expected = [penalty.of_rows(np.array([j])).value(A[j : j + 1]) for j in range(20)]
-        assert_allclose(
-            row_costs(problem_of(p, k, pooling), A, penalty.row_numbers(20)), expected, rtol=1e-12
-        )
 
 
 @pytest.mark.parametrize(("p", "k"), MEMBERS)

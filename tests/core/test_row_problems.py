@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
+from mmtfl.core.pooled_rows import PooledRow
 from mmtfl.core.row_problems import (
     block_violations,
     next_row,
@@ -41,7 +42,16 @@ STEEP = [
     (2, 2), (2, 1), (2, 0.3), (1, 1), (1, 2), (1, 0.2), (1, INF), (1.5, 1), (1.5, 3), (1.05, 1), (3, 1.5),
     (3, 0.5), (8, 1), (INF, 1), (INF, 0.5), (1, "log"),
 ]  # fmt: skip
+POOLED = [
+    (2, 2), (2, 1), (2, 0.3), (2, 4), (2, INF), (2, "log"), (1, 1), (1, 2), (1, 0.2), (1, INF), (1, "log"),
+]  # fmt: skip
+EVERY = [*((*member, 0.0) for member in MEMBERS), *((*member, 0.9) for member in POOLED)]
 CONCAVE = [(p, k) for p, k in STEEP if not make_penalty(p, k, 1.0).is_convex]
+
+
+def problem_of(p, k, pooling):
+    power = make_penalty(p, k, 1.0).power
+    return PooledRow(p, power, pooling, 0, logarithm=k == "log") if pooling else PROBLEMS[p, k]
 
 
 def solve(g, L, p, k, alpha, eps=1e-2):
@@ -135,6 +145,7 @@ PASSED_OVER = [
     (1.5, 1, [1.4351, 6.4759, 0.0069267], [0.15918, 0.14857, 0.035065], 0.044427),
     (8, 1, [0.1045, 7.552, 21.77, 0.519], [1.155, 0.7298, 0.6151, 0.9768], 1.8146),
     (8, 1, [0.1545, 16.29], [1.21, 1.0245], 1.17995),
+    (2, 1, [0.025, 0.79, 7.0, 1.5], [2.1, 0.87, 13.6, 1.9], 6.3),
     (8, 1.0857, [1.981, 0.0002445], [0.7265, 0.9994], 1.3575),
 ]
 
@@ -203,28 +214,29 @@ def test_without_strength_the_row_is_free_and_with_infinite_strength_it_is_zero(
 
 
 @pytest.mark.parametrize("thorough", [True, False])
-@pytest.mark.parametrize(("p", "k"), MEMBERS)
-def test_the_answer_is_never_worse_than_the_present_row(p, k, thorough):
+@pytest.mark.parametrize(("p", "k", "pooling"), EVERY)
+def test_the_answer_is_never_worse_than_the_present_row(p, k, pooling, thorough):
     rng = np.random.default_rng(5)
     for _ in range(40):
         g, L, numbers = (part[0] for part in draw(rng, k, n_tasks=4))
         present = rng.normal(size=4) * np.abs(g / L) * rng.choice([0.01, 1.0])
-        found = next_row(PROBLEMS[p, k], g, L, numbers, present, thorough=thorough)
-        before, after = row_objective([present, found], g, L, p, k, *numbers)
+        found = next_row(problem_of(p, k, pooling), g, L, numbers, present, thorough=thorough)
+        before, after = row_objective([present, found], g, L, p, k, *numbers, pooling=pooling)
         assert after <= before + 1e-11 * abs(before)
 
 
-@pytest.mark.parametrize(("p", "k"), MEMBERS)
-def test_a_solution_is_a_fixed_point(p, k):
-    rng = np.random.default_rng(6)
+@pytest.mark.parametrize(("p", "k", "pooling"), EVERY)
+def test_a_solution_is_a_fixed_point(p, k, pooling):
+    rng, problem = np.random.default_rng(6), problem_of(p, k, pooling)
+    rounding = 1e-12 if pooling else 1e-11
     kept = 0
     for _ in range(20):
         g, L, numbers = (part[0] for part in draw(rng, k))
-        a = next_row(PROBLEMS[p, k], g, L, numbers, np.zeros(5), thorough=True)
+        a = next_row(problem, g, L, numbers, np.zeros(5), thorough=True)
         kept += a.any()
         for thorough in (True, False):
-            again = next_row(PROBLEMS[p, k], g, L, numbers, a, thorough=thorough)
-            assert_allclose(again, a, rtol=1e-9, atol=1e-11 * np.abs(g / L).max())
+            again = next_row(problem, g, L, numbers, a, thorough=thorough)
+            assert_allclose(again, a, rtol=1e-9, atol=rounding * np.abs(g / L).max())
     assert kept > 3
 
 
@@ -237,17 +249,17 @@ def test_only_concave_members_that_search_have_a_short_cut():
 # -- all rows at once ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("p", "k"), MEMBERS)
-def test_costs_are_those_of_the_penalty(p, k):
-    rng = np.random.default_rng(7)
+@pytest.mark.parametrize(("p", "k", "pooling"), [*EVERY, *((*member, 0.55) for member in POOLED)])
+def test_costs_are_those_of_the_penalty(p, k, pooling):
+    rng, problem = np.random.default_rng(7), problem_of(p, k, pooling)
     A, alpha = rng.normal(size=(6, 4)) * np.exp(3 * rng.normal(size=(6, 1))), np.exp(rng.normal(size=6))
     A[0], A[1, 2], A[5] = 0.0, 0.0, 1e-200
-    penalty = make_penalty(p, k, alpha, eps=0.05)
+    penalty = make_penalty(p, k, alpha, eps=0.05, pooling=pooling)
     expected = [penalty.of_rows(np.array([j])).value(A[j : j + 1]) for j in range(5)]
-    found = row_costs(PROBLEMS[p, k], A, penalty.row_numbers(6))
+    found = row_costs(problem, A, penalty.row_numbers(6))
     assert_allclose(found[:5], expected, rtol=1e-12)
     assert 0.0 <= found[5] < 1e-15
-    assert_array_equal(row_costs(PROBLEMS[p, k], A[:2], np.full((2, 2), [np.inf, 0.05])), [0.0, np.inf])
+    assert_array_equal(row_costs(problem, A[:2], np.full((2, 2), [np.inf, 0.05])), [0.0, np.inf])
 
 
 @pytest.mark.parametrize(("p", "k"), MEMBERS)

@@ -42,7 +42,7 @@ def a_fit(p, k, loss, pooling=0.0, **options):
     problem = make_problem(3, loss=loss, sizes=SIZES, d=16)
     alpha = largest_null_slope(problem) * (0.02 if k == "log" else 0.2)
     penalty = make_penalty(p, k, alpha, pooling=pooling)
-    return solve(problem.tasks, LOSSES[loss], penalty, solver="alternating", **options)
+    return problem.solve(penalty, solver="alternating", **options)
 
 
 # -- the same bits -------------------------------------------------------------------------------------------
@@ -141,7 +141,7 @@ def test_a_pass_sends_the_features_left_and_brings_row_norms(client):
     problem = make_problem(3, sizes=(40,) * 32, d=24)
     penalty = make_penalty(2, 1, 0.3 * largest_null_slope(problem))
     engine = Counting(client)
-    found = solve(problem.tasks, LOSSES["squared"], penalty, engine=engine)
+    found = problem.solve(penalty, engine=engine)
     sent = [sent for name, sent, _ in engine.log if name.startswith("pass-")]
     back = [back for name, _, back in engine.log if name.startswith("reply-")]
     assert len(sent) == len(back) > 5

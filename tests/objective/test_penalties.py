@@ -7,8 +7,8 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.optimize import minimize
 
-from mmtfl.objective.penalties import LogRows, make_penalty
-from mmtfl.objective.row_sizes import gammas_from_alpha
+from mmtfl.objective.penalties import make_penalty
+from mmtfl.objective.product import gammas_from_alpha
 from oracles import INF, row_penalties, row_sums
 
 POWERS = [
@@ -90,14 +90,20 @@ def test_log_needs_a_finite_p_and_k_needs_a_known_word():
 CONCAVE_IN_S = [(p, k) for p, k in EVERY if not math.isinf(p)]
 
 
-@pytest.mark.parametrize(("p", "k"), CONCAVE_IN_S)
-def test_weights_touch_the_penalty_and_lie_above_it(p, k):
-    penalty = make_penalty(p, k, 0.8, eps=0.05)
+@pytest.mark.parametrize(
+    ("p", "k", "pooling"),
+    [
+        *((*member, 0.0) for member in CONCAVE_IN_S),
+        *((p, k, pooling) for p, k in CONCAVE_IN_S if p in (1, 2) for pooling in (0.6, 0.95)),
+    ],
+)
+def test_weights_touch_the_penalty_and_lie_above_it(p, k, pooling):
+    penalty = make_penalty(p, k, 0.8, eps=0.05, pooling=pooling)
     A = draw()[[0, 3, 4, 5]]
-    weights, S = penalty.weights(A), row_sums(A, p)
+    weights, S = penalty.weights(A), row_sums(A, p, pooling)
     for seed in range(20):
         other = A + np.random.default_rng(seed).normal(size=A.shape) * 10 ** (seed / 5 - 3)
-        bound = penalty.value(A) + weights @ (row_sums(other, p) - S)
+        bound = penalty.value(A) + weights @ (row_sums(other, p, pooling) - S)
         assert penalty.value(other) <= bound * (1 + 1e-12)
     step = 1e-6
     for j in range(len(A)):  # tangent: the derivative in S_j is the weight
@@ -176,30 +182,6 @@ def test_rescaled_measures_the_same_rows_in_other_units(p, k):
     A, factor = draw(), np.array([1.0, 4.0, 0.25, 1e3, 1e-3, 7.0])
     penalty = make_penalty(p, k, 0.8)
     assert_allclose(penalty.rescaled(factor).value(A / factor[:, None]), penalty.value(A), rtol=1e-12)
-
-
-@pytest.mark.parametrize(("p", "k"), EVERY)
-def test_row_violation_is_zero_at_the_row_minimum_and_not_beside_it(p, k):
-    rng = np.random.default_rng(1)
-    slope, curvature = 3 * rng.normal(size=(8, 3)), rng.uniform(0.5, 2.0, size=(8, 3))
-    penalty = make_penalty(p, k, 1.0, eps=0.1)
-    A = penalty.solve_rows(slope, curvature)
-    gradient = curvature * A - slope  # of the quadratic part, at A
-    assert np.any(A != 0)
-    assert_allclose(penalty.row_violation(A, gradient, curvature), 0.0, atol=1e-9)
-    moved = A + 0.1
-    violation = penalty.row_violation(moved, gradient + 0.1 * curvature, curvature)
-    assert violation.min() > 1e-3
-
-
-@pytest.mark.parametrize(("p", "k"), [(p, k) for p, k in EVERY if not make_penalty(p, k, 1.0).is_convex])
-def test_concave_members_see_that_a_zero_row_should_move(p, k):
-    penalty = make_penalty(p, k, 1.0, eps=0.1)
-    zero, curvature = np.zeros((2, 3)), np.ones((2, 3))
-    gradient = np.array([[100.0, -80.0, 60.0], [1e-3, 1e-3, 0.0]])
-    strong, weak = penalty.row_violation(zero, gradient, curvature)
-    assert strong > 50.0
-    assert weak < 1e-3 and (isinstance(penalty, LogRows) or weak == 0.0)
 
 
 @pytest.mark.parametrize(("p", "k"), EVERY)

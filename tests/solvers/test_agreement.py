@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from scipy import sparse
 from sklearn.linear_model import Lasso, MultiTaskLasso, Ridge
 
 from mmtfl.engines.threads import Threads
@@ -17,10 +16,8 @@ from oracles import (
     conic_optimum,
     joint_objective,
     largest_null_slope,
-    loss_part,
     make_problem,
     solve,
-    stacked,
 )
 
 SOLVERS = ["alternating", "block"]  # "auto" is one of them
@@ -47,13 +44,7 @@ def test_convex_members_reach_the_conic_optimum(p, k, loss, shape):
     )
     assert optimum < 0.99 * null  # the optimum is not the trivial one
     for solver in SOLVERS:
-        solution = solve(
-            problem.tasks,
-            EVERY_LOSS[loss],
-            make_penalty(p, k, alpha),
-            solver=solver,
-            fit_intercept=problem.fit_intercept,
-        )
+        solution = problem.solve(make_penalty(p, k, alpha), solver=solver)
         assert solution.converged
         ours = joint_objective(problem, solution.A, solution.intercept, p, k, alpha)
         assert_allclose(solution.objective, ours, rtol=1e-12)
@@ -70,32 +61,13 @@ def test_the_gap_bounds_the_distance_to_the_minimum_when_stopped_early(p, k, los
     alpha = 0.05 * largest_null_slope(problem)
     optimum, _, _ = conic_optimum(problem, p, k, alpha)
     for max_iter in (1, 2, 3):
-        solution = solve(
-            problem.tasks,
-            EVERY_LOSS[loss],
-            make_penalty(p, k, alpha),
-            solver="block",
-            max_iter=max_iter,
-            tol=1e-9,
-        )
+        solution = problem.solve(make_penalty(p, k, alpha), solver="block", max_iter=max_iter, tol=1e-9)
         above = solution.objective - optimum
         if max_iter == 1:
             assert above > 1e-3 * optimum and not solution.converged
         # the bound needs optimal intercepts, which Newton's method for other losses brings step by step
         slack = {"squared": 1e-7, "huber": 0.02}.get(loss, 1e-3)
         assert solution.dual_gap >= above - slack * optimum
-
-
-@pytest.mark.parametrize("loss", EVERY_LOSS)
-@pytest.mark.parametrize(("p", "k"), CONVEX)
-def test_solvers_agree_on_convex_members(p, k, loss):
-    problem = make_problem(9, loss=loss, sizes=(20, 4, 13, 9), d=14, weighted=True)
-    penalty = make_penalty(p, k, 0.15 * largest_null_slope(problem))
-    values = [
-        solve(problem.tasks, EVERY_LOSS[loss], penalty, solver=solver, tol=1e-9).objective
-        for solver in SOLVERS
-    ]
-    assert_allclose(values, values[0], rtol=1e-8)
 
 
 @pytest.mark.parametrize("solver", SOLVERS)
@@ -108,7 +80,7 @@ def test_columns_of_very_different_size_do_not_stop_short(p, k, loss, solver):
         size = np.exp(2 * np.random.default_rng(seed).normal(size=20))
         problem = Problem(tuple(X * size for X in base.X), base.y, loss)
         alpha = 0.3 * largest_null_slope(problem)
-        solution = solve(problem.tasks, EVERY_LOSS[loss], make_penalty(p, k, alpha), solver=solver)
+        solution = problem.solve(make_penalty(p, k, alpha), solver=solver)
         assert solution.converged and solution.n_iter < 300
         assert solution.dual_gap <= 1e-6 * solution.objective  # which bounds the distance to the minimum
 
@@ -123,7 +95,7 @@ def test_what_is_solved_at_once_is_converged():
 
 def test_concave_members_have_no_gap():
     problem = make_problem(0)
-    assert solve(problem.tasks, LOSSES["squared"], make_penalty(2, 1, 0.5)).dual_gap is None
+    assert problem.solve(make_penalty(2, 1, 0.5)).dual_gap is None
 
 
 # -- with scikit-learn -----------------------------------------------------------------------------------
@@ -146,14 +118,8 @@ def test_a_shared_design_gives_the_multitask_lasso(shape, fit_intercept):
         residual = Y - reference.predict(X)
         theirs = 0.5 * np.sum(residual**2) / len(X) + alpha * np.linalg.norm(reference.coef_, axis=0).sum()
         for solver in SOLVERS:
-            solution = solve(
-                Tasks.from_shared(X, Y),
-                LOSSES["squared"],
-                make_penalty(2, 2, alpha),
-                solver=solver,
-                fit_intercept=fit_intercept,
-                tol=1e-9,
-            )
+            options = {"solver": solver, "fit_intercept": fit_intercept, "tol": 1e-9}
+            solution = solve(Tasks.from_shared(X, Y), LOSSES["squared"], make_penalty(2, 2, alpha), **options)
             assert_allclose(solution.objective, theirs, rtol=1e-8)
         assert_allclose(solution.A.T, reference.coef_, atol=1e-5)
         assert_allclose(solution.intercept, reference.intercept_ + np.zeros(4), atol=1e-5)
@@ -164,8 +130,8 @@ def test_a_shared_design_gives_the_multitask_lasso(shape, fit_intercept):
 def test_k_infinite_is_one_model_per_task(solver, alpha=0.3):
     problem = make_problem(2, sizes=(25, 12, 40), d=8)
     n = sum(len(y) for y in problem.y) / 3
-    lasso = solve(problem.tasks, LOSSES["squared"], make_penalty(1, INF, alpha), solver=solver, tol=1e-10)
-    ridge = solve(problem.tasks, LOSSES["squared"], make_penalty(2, INF, alpha), solver=solver, tol=1e-10)
+    lasso = problem.solve(make_penalty(1, INF, alpha), solver=solver, tol=1e-10)
+    ridge = problem.solve(make_penalty(2, INF, alpha), solver=solver, tol=1e-10)
     for t, (X, y) in enumerate(zip(problem.X, problem.y, strict=True)):
         # our loss is divided by the mean task size, theirs by the task's own (lasso) or not at all (ridge)
         theirs = Lasso(alpha * n / len(y), tol=1e-12, max_iter=100_000).fit(X, y)
@@ -175,55 +141,6 @@ def test_k_infinite_is_one_model_per_task(solver, alpha=0.3):
         assert_allclose(ridge.A[:, t], theirs.coef_, atol=1e-7)
         assert_allclose(ridge.intercept[t], theirs.intercept_, atol=1e-7)
     assert 0 < np.count_nonzero(lasso.A) < lasso.A.size
-
-
-# -- storages --------------------------------------------------------------------------------------------
-
-STORAGES = {
-    "F": np.asfortranarray,
-    "float32": lambda X: X.astype(np.float32),
-    "csr": sparse.csr_array,
-    "csc": sparse.csc_matrix,
-}
-
-
-@pytest.mark.parametrize("storage", STORAGES)
-@pytest.mark.parametrize("loss", LOSSES)
-@pytest.mark.parametrize(("p", "k"), [(2, 2), (1, 1), (2, 1), (2, INF)])
-def test_storage_does_not_change_the_answer(p, k, loss, storage):
-    problem = make_problem(1, loss=loss)
-    X = np.concatenate(problem.X).astype(np.float32).astype(float)
-    X[np.abs(X) < 0.4] = 0.0
-    y, label = np.concatenate(problem.y), np.repeat([0, 1, 2], [len(y) for y in problem.y])
-    penalty = make_penalty(p, k, 0.2 * largest_null_slope(problem))
-    original = STORAGES[storage](X)
-    dense, stored = (solve(Tasks.from_rows(x, y, label), LOSSES[loss], penalty) for x in (X, original))
-    assert np.any(dense.A)
-    assert_allclose(stored.objective, dense.objective, rtol=1e-9)
-    assert_allclose(stored.A, dense.A, atol=1e-5)
-    assert_array_equal(original.toarray() if sparse.issparse(original) else original, X)  # and X is as it was
-
-
-@pytest.mark.parametrize("gaps", [False, True], ids=["complete", "with gaps"])
-@pytest.mark.parametrize("storage", ["F", "csr"])
-@pytest.mark.parametrize(("p", "k"), [(2, 2), (1, 1), (2, 1), (2, INF)])
-def test_a_shared_design_is_the_same_as_its_copies(p, k, storage, gaps):
-    X, Y = shared_data()
-    if gaps:
-        Y[np.random.default_rng(0).random(Y.shape) < 0.3] = np.nan
-    weights = np.random.default_rng(1).uniform(0.5, 2.0, size=Y.shape)
-    for w in (None, weights):
-        shared = Tasks.from_shared(STORAGES[storage](X), Y, w)
-        rows = [np.flatnonzero(~np.isnan(Y[:, t])) for t in range(4)]
-        own = stacked(
-            [X[r] for r in rows],
-            [Y[r, t] for t, r in enumerate(rows)],
-            None if w is None else [w[r, t] for t, r in enumerate(rows)],
-        )
-        ours, theirs = (solve(tasks, LOSSES["squared"], make_penalty(p, k, 0.3)) for tasks in (shared, own))
-        assert np.any(ours.A)
-        assert_allclose(ours.objective, theirs.objective, rtol=1e-9)
-        assert_allclose(ours.A, theirs.A, atol=1e-5)
 
 
 # -- threads and engines ---------------------------------------------------------------------------------
@@ -242,22 +159,14 @@ def same_bits(one, other):
 
 @pytest.mark.parametrize("solver", SOLVERS)
 @pytest.mark.parametrize(("p", "k", "loss"), BITS)
-def test_same_bits_for_any_number_of_threads(p, k, loss, solver):
+def test_same_bits_for_any_number_of_threads_and_with_an_engine(p, k, loss, solver):
     problem = make_problem(1, loss=loss, sizes=(8, 5, 6), d=16)
-    penalty = make_penalty(p, k, 0.4 * largest_null_slope(problem))
-    one, two = (solve(problem.tasks, LOSSES[loss], penalty, solver=solver, n_jobs=n) for n in (1, 2))
-    assert np.any(one.A)
-    same_bits(one, two)
-
-
-@pytest.mark.parametrize("solver", SOLVERS)
-@pytest.mark.parametrize(("p", "k", "loss"), BITS)
-def test_same_bits_with_and_without_an_engine(p, k, loss, solver):
-    problem = make_problem(1, loss=loss, sizes=(8, 5, 6), d=16)
-    penalty = make_penalty(p, k, 0.2 * largest_null_slope(problem))
-    here = solve(problem.tasks, LOSSES[loss], penalty, solver=solver)
-    there = solve(problem.tasks, LOSSES[loss], penalty, solver=solver, engine=Threads(2))
-    same_bits(here, there)
+    for share in (0.4, 0.2):
+        penalty = make_penalty(p, k, share * largest_null_slope(problem))
+        one = problem.solve(penalty, solver=solver, n_jobs=1)
+        assert np.any(one.A)
+        for other in ({"n_jobs": 2}, {"engine": Threads(2)}):
+            same_bits(one, problem.solve(penalty, solver=solver, **other))
 
 
 class Backwards:
@@ -283,30 +192,10 @@ class Backwards:
 def test_an_engine_places_once_and_then_moves_d_numbers_per_part(p, k):
     problem = make_problem(1, sizes=(8, 5, 6), d=16)
     penalty, engine = make_penalty(p, k, 0.2 * largest_null_slope(problem)), Backwards()
-    there = solve(problem.tasks, LOSSES["squared"], penalty, solver="alternating", engine=engine)
-    same_bits(solve(problem.tasks, LOSSES["squared"], penalty, solver="alternating"), there)
+    there = problem.solve(penalty, solver="alternating", engine=engine)
+    same_bits(problem.solve(penalty, solver="alternating"), there)
     assert engine.placed == ["load", "spec"] and len(engine.sent) > 3
     for update in (update for updates in engine.sent for update in updates):
         assert len(update.kept) == len(update.weights) <= 16
     # features that are gone are not sent any more
     assert len(engine.sent[-1][0].kept) < 16
-
-
-# -- units -----------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("solver", SOLVERS)
-@pytest.mark.parametrize("loss", LOSSES)
-@pytest.mark.parametrize(("p", "k"), [(2, 2), (1, 1), (2, 1), (1.5, 1)])
-def test_column_scale_is_a_rescaled_design(p, k, loss, solver):
-    problem = make_problem(3, loss=loss)
-    scale = np.exp(np.random.default_rng(0).normal(size=10))
-    rescaled = Problem(tuple(X / scale for X in problem.X), problem.y, loss)
-    penalty = make_penalty(p, k, 0.3 * largest_null_slope(rescaled))
-    inside = solve(problem.tasks, LOSSES[loss], penalty, solver=solver, column_scale=scale)
-    outside = solve(rescaled.tasks, LOSSES[loss], penalty, solver=solver)
-    assert np.any(inside.A)
-    assert_allclose(inside.objective, outside.objective, rtol=1e-9)
-    assert_allclose(inside.A, outside.A, atol=1e-6)
-    ours = loss_part(problem, inside.A / scale[:, None], inside.intercept) + penalty.value(inside.A)
-    assert_allclose(inside.objective, ours, rtol=1e-10)

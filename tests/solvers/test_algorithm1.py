@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
-from sklearn.linear_model import Lasso, Ridge
 
 from mmtfl.engines.threads import Threads
 from mmtfl.objective.penalties import make_penalty
@@ -13,12 +12,9 @@ from oracles import (
     INF,
     LOSSES,
     algorithm1,
-    elimination_constant,
     joint_objective,
     largest_null_slope,
     make_problem,
-    problem_of,
-    solve,
 )
 
 TEXTBOOK = [(2, 1), (2, 2), (2, 0.4), (1, 1), (1, 2), (1, 0.5)]
@@ -34,7 +30,7 @@ SHAPES = {
 
 
 def passes(problem, p, k, alpha, n_passes, tol=1e-9):
-    ours = problem_of(problem.tasks, LOSSES[problem.loss], fit_intercept=problem.fit_intercept)
+    ours = problem.ours()
     penalty = make_penalty(p, k, alpha)
     return run_passes(ours, penalty, Threads(), max_iter=n_passes, tol=tol, accelerate=False)
 
@@ -48,7 +44,7 @@ def test_the_objective_never_rises(p, k, loss):
     problem = make_problem(2, loss=loss, **SHAPES["ragged"])
     for strength in (0.1, 0.4):
         alpha = strength * largest_null_slope(problem) * (0.2 if k == "log" else 1.0)
-        solution = solve(problem.tasks, LOSSES[loss], make_penalty(p, k, alpha), solver="alternating")
+        solution = problem.solve(make_penalty(p, k, alpha), solver="alternating")
         assert solution.n_iter == len(solution.history) > 1
         # inner problems are solved to a share of tol, so a rise below that is none
         assert np.all(np.diff(solution.history) <= 1e-9 * solution.history[0])
@@ -80,22 +76,9 @@ def test_every_pass_is_that_of_the_textbook(p, k, loss, shape):
     assert np.any(A)
 
 
-def test_the_first_pass_is_one_model_per_task(alpha=0.5):
-    problem = make_problem(2, sizes=(25, 12, 40), d=8)
-    n = sum(len(y) for y in problem.y) / 3
-    for p, k in ((2, 1), (1, 2)):
-        A, b, _ = passes(problem, p, k, alpha, 1)
-        gamma = alpha / elimination_constant(p, k)
-        for t, (X, y) in enumerate(zip(problem.X, problem.y, strict=True)):
-            alone = Ridge(2 * gamma * n) if p == 2 else Lasso(gamma * n / len(y), tol=1e-12, max_iter=100_000)
-            alone.fit(X, y)
-            assert_allclose(A[:, t], alone.coef_, atol=1e-6)
-            assert_allclose(b[t], alone.intercept_, atol=1e-6)
-
-
 def test_a_feature_gone_from_the_start_does_not_return(alpha=0.5):
     problem = make_problem(2)
-    ours, penalty = problem_of(problem.tasks, LOSSES["squared"]), make_penalty(2, 1, alpha)
+    ours, penalty = problem.ours(), make_penalty(2, 1, alpha)
     start = np.ones((10, 3))
     start[[0, 4]] = 0.0
     A, _, _ = run_passes(ours, penalty, Threads(), start=start, max_iter=5, tol=1e-9, accelerate=False)
@@ -119,13 +102,7 @@ def test_no_worse_than_the_textbook_run_to_the_end(p, k, loss, shape):
         theirs = joint_objective(problem, A, b, p, k, alpha)
         assert np.any(A)
         for solver in ("alternating", "auto"):
-            solution = solve(
-                problem.tasks,
-                LOSSES[loss],
-                make_penalty(p, k, alpha),
-                solver=solver,
-                fit_intercept=problem.fit_intercept,
-            )
+            solution = problem.solve(make_penalty(p, k, alpha), solver=solver)
             assert solution.objective <= theirs * (1 + 1e-6)
 
 
@@ -136,7 +113,7 @@ def test_weights_may_grow_without_bound_and_without_a_warning(loss, seed):
     problem = make_problem(seed, loss=loss, sizes=(8, 5, 6), d=16)
     for strength in (0.1, 0.7):
         penalty = make_penalty(3, 0.5, strength * largest_null_slope(problem))
-        solution = solve(problem.tasks, LOSSES[loss], penalty, solver="alternating")
+        solution = problem.solve(penalty, solver="alternating")
         assert np.isfinite(solution.objective)
         # a row is kept or gone: nothing in between that no one would call a coefficient
         sizes = np.abs(solution.A).max(axis=1)
@@ -148,7 +125,7 @@ def test_weights_may_grow_without_bound_and_without_a_warning(loss, seed):
 
 def both_ways(problem, p, k, strength):
     penalty = make_penalty(p, k, strength * largest_null_slope(problem))
-    ours = problem_of(problem.tasks, LOSSES[problem.loss], fit_intercept=problem.fit_intercept)
+    ours = problem.ours()
     return [
         run_passes(ours, penalty, Threads(), max_iter=5000, tol=1e-7, accelerate=accelerate)[2]
         for accelerate in (False, True)
@@ -171,7 +148,7 @@ def test_the_first_rough_pass_of_a_logistic_loss_can_be_followed_to_its_end(p, k
     """The start of concave members: the weighted problem at c = 1, which is the first pass of Algorithm 1."""
     problem = make_problem(2, loss="logistic", sizes=(25, 18, 30), d=12)
     penalty = make_penalty(p, k, 0.05 * largest_null_slope(problem))
-    ours = problem_of(problem.tasks, LOSSES["logistic"])
+    ours = problem.ours()
     weighted = penalty.weighted(np.full(12, penalty.start_weight()))
     exact = RowDescent(ours).solve(weighted, max_iter=100, tol=1e-9).objective
     descent = RowDescent(ours)

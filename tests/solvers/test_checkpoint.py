@@ -17,7 +17,7 @@ from mmtfl.persistence.archive import read_archive, write_archive
 from mmtfl.persistence.content_hash import fingerprint
 from mmtfl.solvers.checkpoint import Checkpoint, FitCheckpoint
 from mmtfl.solvers.solve import Reporter
-from oracles import LOSSES, largest_null_slope, make_problem, solve
+from oracles import largest_null_slope, make_problem
 
 FIT = """
 import os, signal, sys
@@ -31,7 +31,7 @@ def report(n_passes, *_):
         os.kill(os.getpid(), getattr(signal, sys.argv[2]))
 
 problem = make_problem(3, loss="logistic", sizes=(14, 9, 21, 30), d=16)
-solution = solve(problem.tasks, LOSSES["logistic"], make_penalty(2, 1, 0.03), solver="alternating",
+solution = problem.solve(make_penalty(2, 1, 0.03), solver="alternating",
                  checkpoint=FitCheckpoint(Checkpoint(sys.argv[1], "a fit")), report=report)
 np.save(sys.argv[1] + ".npy", solution.A)
 """
@@ -58,10 +58,9 @@ def test_a_killed_fit_goes_on_and_ends_with_the_same_bits(how, tmp_path):
     assert os.listdir(tmp_path) == ["fit.checkpoint"]  # nothing half written beside it
     problem = make_problem(3, loss="logistic", sizes=(14, 9, 21, 30), d=16)
     penalty, told = make_penalty(2, 1, 0.03), []
-    whole = solve(problem.tasks, LOSSES["logistic"], penalty, solver="alternating")
+    whole = problem.solve(penalty, solver="alternating")
     checkpoint = FitCheckpoint(Checkpoint(path, "a fit"))
-    rest = solve(
-        problem.tasks, LOSSES["logistic"], penalty, solver="alternating", checkpoint=checkpoint,
+    rest = problem.solve(penalty, solver="alternating", checkpoint=checkpoint,
         report=lambda n, *_: told.append(n),
     )  # fmt: skip
     assert told[0] == 17  # it did go on
@@ -82,10 +81,9 @@ def test_going_on_from_any_pass_ends_with_the_same_bits(p, k, tmp_path, monkeypa
     class Stop(Exception):
         pass
 
-    whole = solve(problem.tasks, LOSSES["squared"], penalty, solver="alternating")
+    whole = problem.solve(penalty, solver="alternating")
     n_passes = []
-    solve(
-        problem.tasks, LOSSES["squared"], penalty, solver="alternating",
+    problem.solve(penalty, solver="alternating",
         report=lambda n, *_: n_passes.append(n),
     )  # fmt: skip
     for stop in range(1, len(n_passes) + 1, max(1, len(n_passes) // 6)):
@@ -96,15 +94,12 @@ def test_going_on_from_any_pass_ends_with_the_same_bits(p, k, tmp_path, monkeypa
 
         path = tmp_path / f"{stop}.checkpoint"
         try:
-            solve(
-                problem.tasks, LOSSES["squared"], penalty, solver="alternating", report=report,
+            problem.solve(penalty, solver="alternating", report=report,
                 checkpoint=FitCheckpoint(Checkpoint(path, "x")),
             )  # fmt: skip
         except Stop:
             assert len(FitCheckpoint(Checkpoint(path, "x")).passes()["history"]) == stop
-        rest = solve(
-            problem.tasks,
-            LOSSES["squared"],
+        rest = problem.solve(
             penalty,
             solver="alternating",
             checkpoint=FitCheckpoint(Checkpoint(path, "x")),

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -23,8 +24,7 @@ from mmtfl.solvers.compiled_paths import CompiledPaths
 from mmtfl.solvers.path import Paths, alpha_grid, solve_path
 
 INF = math.inf
-CONVEX = [(2, 2), (1, INF), (INF, 1), (2, INF), (3, 1.5)]
-CONCAVE = [(1, 1), (2, 1), (1, 2), (2, "log"), (INF, 0.5)]
+GROUPS = np.array([0, 1, 1, 2, 3, 3, 3, 4, 5, 5, 6, 1])
 OPTIONS = {"start": None, "max_iter": 1000, "tol": 1e-4}
 
 
@@ -60,10 +60,29 @@ def problem_of(tasks, **options):
     return Problem(Design(tasks, **options), Squared())
 
 
-@pytest.mark.parametrize("member", CONVEX, ids=str)
+def in_groups(member, n_tasks, pooling=0.0, *, positive=(), scale=1.0):
+    signs = np.isin(np.arange(12), positive)
+    known = KnownFeatures(np.full((12, n_tasks), scale), signs, GROUPS)
+    return make_penalty(*member, 1.0, pooling=pooling, known=known)
+
+
+CONVEX = {
+    **{
+        str(member): lambda n_tasks, member=member: make_penalty(*member, 1.0)
+        for member in [(2, 2), (1, INF), (INF, 1), (2, INF), (3, 1.5)]
+    },
+    "groups": lambda n_tasks: in_groups((2, 2), n_tasks),
+    "pooled groups": lambda n_tasks: in_groups((2, 2), n_tasks, 0.9),
+    "signs": lambda n_tasks: in_groups((3, 1.5), n_tasks, positive=[1, 4], scale=2.0),
+    "signs, largest entry": lambda n_tasks: in_groups((INF, 1), n_tasks, positive=[1, 4], scale=2.0),
+}
+
+
+@pytest.mark.parametrize("kind", CONVEX)
 @pytest.mark.parametrize("data", DATA)
-def test_convex_paths_are_those_of_row_descent(data, member):
-    problem, penalty = problem_of(DATA[data]()), make_penalty(*member, 1.0)
+def test_convex_paths_are_those_of_row_descent(data, kind):
+    tasks = DATA[data]()
+    problem, penalty = problem_of(tasks), CONVEX[kind](tasks.n_tasks)
     alphas = alpha_grid(problem, penalty, 8)
     assert CompiledPaths.serves(problem, penalty)
     found = CompiledPaths(problem).solve(penalty, alphas, **OPTIONS)
@@ -73,29 +92,12 @@ def test_convex_paths_are_those_of_row_descent(data, member):
     for i in range(8):
         assert_allclose(found.A[i], exact.coef(i).T, atol=3e-3 * largest)
     assert_allclose(found.intercepts, exact.intercepts, atol=0.02 * largest)
-
-
-@pytest.mark.parametrize("member", CONCAVE, ids=str)
-def test_concave_paths_end_at_stationary_points_that_are_better_than_zero(member):
-    problem, penalty = problem_of(ragged()), make_penalty(*member, 1.0)
-    alphas = alpha_grid(problem, penalty, 12)
-    found = Paths(problem).solve(penalty, alphas, max_iter=1000, tol=1e-6, certified=True)
-    assert found.n_kept[-1] > 0 and found.converged.all()
-    assert found.violations.max() < 1e-3
-    assert (found.objectives <= problem.null_value).all()
-    assert np.all(np.diff(found.objectives) <= 0)  # alphas fall
-
-
-@pytest.mark.parametrize("member", [(2, 2), (2, 1), (2, INF)], ids=str)
-def test_objectives_and_violations_are_those_of_the_solutions(member):
-    problem, penalty = problem_of(ragged()), make_penalty(*member, 1.0)
-    found = Paths(problem).solve(penalty, alpha_grid(problem, penalty, 5), **OPTIONS, certified=True)
-    for i, alpha in enumerate(found.alphas):
-        A, intercept = found.coef(i).T, found.intercepts[i]
-        assert found.objectives[i] == pytest.approx(problem.value(penalty.at(alpha), A, intercept))
-        slope = problem.loss_gradient(problem.predict(A, intercept))
-        by_hand = penalty.at(alpha).row_violation(A, problem.design.correlate(slope), problem.curvature)
-        assert found.violations[i] * problem.scale == pytest.approx(by_hand.max(), abs=1e-9 * problem.scale)
+    if "groups" in kind:  # all features of a group, or none
+        kept = found.A.any(axis=2)
+        for group in range(7):
+            assert np.all(kept[:, group == GROUPS].any(axis=1) == kept[:, group == GROUPS].all(axis=1))
+    if "signs" in kind:
+        assert (found.A[:, [1, 4]] >= 0.0).all()
 
 
 def test_a_refined_point_meets_the_optimality_conditions_of_the_group_lasso():
@@ -134,21 +136,15 @@ def test_lasso_paths_reach_lower_objectives_than_those_of_scikit_learn(shape):
     assert ours.sum() < theirs.sum()
 
 
-@pytest.mark.parametrize("member", [(2, 2), (1, INF)], ids=str)
+@pytest.mark.parametrize("member", [(2, 2), (1, INF), (2, 1)], ids=str)
 def test_a_start_saves_nothing_but_time(member):
     problem, penalty = problem_of(ragged()), make_penalty(*member, 1.0)
     alphas = alpha_grid(problem, penalty, 9)
-    paths = Paths(problem)
-    whole = paths.solve(penalty, alphas, max_iter=1000, tol=1e-6)
-    start = whole.coef(3).T, whole.intercepts[3]
-    part = paths.solve(penalty, alphas[4:], start=start, max_iter=1000, tol=1e-6)
-    assert_allclose(part.coef(4), whole.coef(8), atol=1e-4)
-
-
-@pytest.mark.parametrize("member", [(2, 2), (2, 1)], ids=str)
-def test_a_start_is_taken_by_row_descent_too(member):
-    problem, penalty = problem_of(ragged()), make_penalty(*member, 1.0)
-    alphas = alpha_grid(problem, penalty, 9)
+    if penalty.is_convex:
+        paths, options = Paths(problem), {"max_iter": 1000, "tol": 1e-6}
+        whole = paths.solve(penalty, alphas, **options)
+        part = paths.solve(penalty, alphas[4:], start=point(whole, 3), **options)
+        assert_allclose(part.coef(4), whole.coef(8), atol=1e-4)
     whole = solve_path(problem, penalty, alphas, tol=1e-7)
     if penalty.is_convex:
         part, same = solve_path(problem, penalty, alphas[5:], start=point(whole, 4), tol=1e-7), slice(5, 9)
@@ -207,7 +203,7 @@ def test_residuals_serve_where_gram_matrices_are_too_large(kind, fit_intercept, 
             assert by_residuals.losses[i] == pytest.approx(loss, rel=1e-9)
 
 
-# -- the logistic loss ---------------------------------------------------------------------------------------
+# -- other losses ---------------------------------------------------------------------------------------
 
 
 def classes(kind="ragged", **options):
@@ -216,19 +212,37 @@ def classes(kind="ragged", **options):
     return Problem(Design(tasks.with_y(sides), **options), Logistic())
 
 
-@pytest.mark.parametrize("kind", DATA)
-@pytest.mark.parametrize("fit_intercept", [True, False])
-def test_logistic_paths_of_convex_members_are_the_minima(kind, fit_intercept):
-    problem = classes(kind, fit_intercept=fit_intercept)
-    for penalty in (make_penalty(2, 2, 1.0), make_penalty(1, INF, 1.0), make_penalty(2, 2, 1.0, pooling=0.9)):
+def with_loss(loss):
+    tasks = ragged()
+    y = np.exp(0.1 * tasks.y) if isinstance(loss, Poisson | Gamma) else tasks.y
+    return Problem(Design(tasks.with_y(np.round(y + 0.5) if isinstance(loss, Poisson) else y)), loss)
+
+
+OTHERS = {
+    **{
+        f"classes, {kind}, {one}": partial(classes, kind, fit_intercept=one)
+        for kind in DATA
+        for one in (True, False)
+    },
+    **{loss.name: partial(with_loss, loss) for loss in (Huber(), Poisson(), Gamma())},
+}
+
+
+@pytest.mark.parametrize("make", OTHERS.values(), ids=OTHERS)
+def test_paths_of_any_loss_are_the_minima(make):
+    """Gamma is written in Python: the core calls it."""
+    problem = make()
+    for kind in ("(2, 2)", "(1, inf)", "groups", "pooled groups"):
+        penalty = CONVEX[kind](problem.design.n_tasks)
         alphas = alpha_grid(problem, penalty, 12)
         found = CompiledPaths(problem).solve(penalty, alphas, **OPTIONS)
         exact = solve_path(problem, penalty, alphas, tol=1e-7)
+        values = [problem.value(penalty.at(a), A, b) for a, A, b in zip(alphas, *found[:2], strict=True)]
+        parts = found.losses + [penalty.at(a).value(A) for a, A in zip(alphas, found.A, strict=True)]
         assert exact.n_kept[6] > 0 and found.settled.all()
-        for i, alpha in enumerate(alphas):
-            value = problem.value(penalty.at(alpha), found.A[i], found.intercepts[i])
-            assert value == pytest.approx(found.losses[i] + penalty.at(alpha).value(found.A[i]), rel=1e-10)
-            assert exact.objectives[i] - 1e-8 <= value <= exact.objectives[i] + 1e-5 * problem.null_value
+        assert_allclose(values, parts, rtol=1e-10)
+        assert np.all(exact.objectives - 1e-8 <= values)
+        assert np.all(values <= exact.objectives + 1e-5 * problem.null_value)
 
 
 @pytest.mark.parametrize("member", [(1, 1), (2, 1), (1, 2), (2, "log")], ids=str)
@@ -260,25 +274,6 @@ def test_classes_that_can_be_told_apart_for_sure_have_a_path_too():
 # -- other losses --------------------------------------------------------------------------------------------
 
 
-def with_loss(loss):
-    tasks = ragged()
-    y = np.exp(0.1 * tasks.y) if isinstance(loss, Poisson | Gamma) else tasks.y
-    return Problem(Design(tasks.with_y(np.round(y + 0.5) if isinstance(loss, Poisson) else y)), loss)
-
-
-@pytest.mark.parametrize("loss", [Huber(), Poisson(), Gamma()], ids=lambda loss: loss.name)
-def test_paths_of_any_loss_are_the_minima(loss):
-    """Gamma is written in Python: the core calls it."""
-    problem = with_loss(loss)
-    for penalty in (make_penalty(2, 2, 1.0), in_groups((2, 2), 4), make_penalty(2, 2, 1.0, pooling=0.9)):
-        alphas = alpha_grid(problem, penalty, 8)
-        found = CompiledPaths(problem).solve(penalty, alphas, **OPTIONS)
-        exact = solve_path(problem, penalty, alphas, tol=1e-7)
-        values = [problem.value(penalty.at(a), A, b) for a, A, b in zip(alphas, *found[:2], strict=True)]
-        assert exact.n_kept[-1] > 0 and found.settled.all()
-        assert_allclose(values, exact.objectives, atol=1e-5 * problem.null_value)
-
-
 @pytest.mark.parametrize("loss", [Logistic(), Poisson()], ids=["classes", "counts"])
 def test_a_path_goes_on_from_coefficients_of_columns_far_from_zero(loss):
     data = make_tasks(4, 30, 6, n_informative=3, noise=1.0, random_state=0)
@@ -308,44 +303,3 @@ def test_an_error_in_a_loss_that_is_written_in_python_is_raised():
     problem, penalty = with_loss(Broken()), make_penalty(2, 2, 1.0)
     with pytest.raises(RuntimeError, match="no gradient"):
         CompiledPaths(problem).solve(penalty, np.geomspace(1.0, 1e-3, 20), **OPTIONS)
-
-
-# -- groups of features --------------------------------------------------------------------------------------
-
-GROUPS = np.array([0, 1, 1, 2, 3, 3, 3, 4, 5, 5, 6, 1])
-
-
-def in_groups(member, n_tasks, pooling=0.0, *, positive=(), scale=1.0):
-    signs = np.isin(np.arange(12), positive)
-    known = KnownFeatures(np.full((12, n_tasks), scale), signs, GROUPS)
-    return make_penalty(*member, 1.0, pooling=pooling, known=known)
-
-
-@pytest.mark.parametrize("pooling", [0.0, 0.9])
-@pytest.mark.parametrize("data", ["ragged", "weighted", "shared"])
-def test_convex_paths_with_groups_are_those_of_row_descent(data, pooling):
-    tasks = DATA[data]()
-    problem, penalty = problem_of(tasks), in_groups((2, 2), tasks.n_tasks, pooling)
-    alphas = alpha_grid(problem, penalty, 8)
-    assert CompiledPaths.serves(problem, penalty)
-    found = CompiledPaths(problem).solve(penalty, alphas, **OPTIONS)
-    exact = solve_path(problem, penalty, alphas, tol=1e-8)
-    largest = np.abs(exact.coef(7)).max()
-    assert largest > 0.0 and found.settled.all()
-    for i in range(8):
-        assert_allclose(found.A[i], exact.coef(i).T, atol=3e-3 * largest)
-    kept = found.A.any(axis=2)
-    for group in range(7):  # all features of a group, or none
-        assert np.all(kept[:, group == GROUPS].any(axis=1) == kept[:, group == GROUPS].all(axis=1))
-
-
-def test_other_norms_scales_and_signs_go_with_groups():
-    problem = problem_of(ragged())
-    for member in ((3, 1.5), (INF, 1)):
-        penalty = in_groups(member, 4, positive=[1, 4], scale=2.0)
-        alphas = alpha_grid(problem, penalty, 6)
-        found = CompiledPaths(problem).solve(penalty, alphas, **OPTIONS)
-        exact = solve_path(problem, penalty, alphas, tol=1e-8)
-        for i in range(6):
-            assert_allclose(found.A[i], exact.coef(i).T, atol=3e-3 * np.abs(exact.coef(5)).max())
-        assert (found.A[:, [1, 4]] >= 0.0).all()

@@ -8,17 +8,14 @@ from mmtfl.objective.penalties import make_penalty
 from oracles import (
     EVERY_LOSS,
     INF,
-    Problem,
     best_constant,
     brute_force_row,
     joint_objective,
     largest_null_slope,
     loss_gradient,
     make_problem,
-    problem_of,
     row_objective,
     row_sums,
-    solve,
     stationary_curve,
 )
 
@@ -40,14 +37,7 @@ CASES = [("block", shape) for shape in SHAPES] + [("alternating", "ragged")]
 def solved(p, k, loss, shape, solver, *, strength=0.35, tol=TOL, eps=1e-2, seed=4):
     problem = make_problem(seed, loss=loss, **SHAPES[shape])
     alpha = strength * largest_null_slope(problem)
-    solution = solve(
-        problem.tasks,
-        EVERY_LOSS[loss],
-        make_penalty(p, k, alpha, eps=eps),
-        solver=solver,
-        fit_intercept=problem.fit_intercept,
-        tol=tol,
-    )
+    solution = problem.solve(make_penalty(p, k, alpha, eps=eps), solver=solver, tol=tol)
     assert solution.converged and solution.violation <= tol
     G, slope_b = loss_gradient(problem, solution.A, solution.intercept)
     size = largest_null_slope(problem)
@@ -198,49 +188,17 @@ def test_concave_members_leave_zero_when_alpha_is_small(p, k, loss, solver):
     problem = make_problem(4, loss=loss, **SHAPES["no intercept"])
     alpha = 0.05 * largest_null_slope(problem) * (0.1 if k == "log" else 1.0)
     penalty = make_penalty(p, k, alpha)
-    tasks = problem.tasks
-    solution = solve(tasks, EVERY_LOSS[loss], penalty, solver=solver, fit_intercept=False)
+    solution = problem.solve(penalty, solver=solver)
     zero = np.zeros_like(solution.A)
     null_value = joint_objective(problem, zero, np.zeros(3), p, k, alpha)
     assert np.any(solution.A) and solution.objective < 0.8 * null_value
     # and the measure that stops the solvers knows that zero was no answer
-    ours = problem_of(tasks, EVERY_LOSS[loss], fit_intercept=False)
+    ours = problem.ours()
     G, _ = loss_gradient(problem, zero, np.zeros(3))
     assert ours.row_violation(penalty, zero, G).max() > 0.3 * largest_null_slope(problem)
     G, _ = loss_gradient(problem, solution.A, solution.intercept)
     z = ours.predict(solution.A, solution.intercept)
     assert ours.row_violation(penalty, solution.A, G, z=z).max() <= 2e-6 * largest_null_slope(problem)
-
-
-def critical_alpha(problem, p, k):
-    """Largest dual norm of a row's slope at A = 0 with the best intercepts."""
-    zero = np.zeros((problem.n_features, problem.n_tasks))
-    intercept = problem_of(problem.tasks, EVERY_LOSS[problem.loss]).null_intercept
-    G, slope_b = loss_gradient(problem, zero, intercept)
-    assert np.abs(slope_b).max() < 1e-12
-    return np.linalg.norm(G, ord=p / (p - 1), axis=1).max()
-
-
-@pytest.mark.parametrize("loss", EVERY_LOSS)
-@pytest.mark.parametrize(("p", "k"), CONVEX)
-def test_convex_members_are_zero_exactly_from_the_critical_alpha_up(p, k, loss):
-    problem = make_problem(5, loss=loss)
-    alpha = critical_alpha(problem, p, k)
-    above, below = (
-        solve(problem.tasks, EVERY_LOSS[loss], make_penalty(p, k, factor * alpha))
-        for factor in (1 + 1e-6, 0.99)
-    )
-    assert above.converged and not np.any(above.A)
-    assert np.any(below.A)
-
-
-@pytest.mark.parametrize("loss", EVERY_LOSS)
-@pytest.mark.parametrize(("p", "k"), [(2, 2), (3, 1.5)])
-def test_algorithm_1_settles_zero_rows_exactly_too(p, k, loss):
-    problem = make_problem(5, loss=loss)
-    penalty = make_penalty(p, k, 1.02 * critical_alpha(problem, p, k))
-    solution = solve(problem.tasks, EVERY_LOSS[loss], penalty, solver="alternating")
-    assert solution.converged and not np.any(solution.A)
 
 
 @pytest.mark.parametrize("solver", SOLVERS)
@@ -251,49 +209,7 @@ def test_concave_members_converge_to_zero_when_alpha_is_large(p, k, loss, solver
     problem = make_problem(1, loss=loss, sizes=(8, 5, 6), d=16)
     share = 3.0 if loss == "huber" else 1.5  # whose slopes do not grow with the residuals
     penalty = make_penalty(p, k, share * largest_null_slope(problem))
-    solution = solve(problem.tasks, EVERY_LOSS[loss], penalty, solver=solver)
+    solution = problem.solve(penalty, solver=solver)
     assert not np.any(solution.A)
     assert solution.converged
     assert np.abs(loss_gradient(problem, solution.A, solution.intercept)[1]).max() < 1e-6
-
-
-# one feature, one row of data per task: the whole problem is one row problem in an unequal metric
-SINGLE_ROWS = {
-    "a small row beside zero": ([23.21, 0.6618, 0.6824], [3.092, 1.138, 0.4370], 1.137),
-    "two local minima, the smaller one better": ([0.025, 0.79, 7.0, 1.5], [2.1, 0.87, 13.6, 1.9], 6.3),
-}
-
-
-@pytest.mark.parametrize("solver", SOLVERS)
-@pytest.mark.parametrize("case", SINGLE_ROWS)
-@pytest.mark.parametrize(("p", "k"), CONCAVE)
-def test_a_single_row_is_solved_in_any_metric(p, k, case, solver):
-    L, g, alpha = (np.asarray(part) for part in SINGLE_ROWS[case])
-    root = np.sqrt(L)
-    problem = Problem(
-        tuple(np.array([[x]]) for x in root), tuple(np.array([v]) for v in g / root), fit_intercept=False
-    )
-    solution = solve(
-        problem.tasks,
-        EVERY_LOSS["squared"],
-        make_penalty(p, k, float(alpha)),
-        solver=solver,
-        fit_intercept=False,
-    )
-    least, row = brute_force_row(g, L, p, k, alpha)
-    constant = 0.5 * np.sum(g**2 / L)
-    # among several minima of the row a solver may stand in either, but near the best and at rest
-    assert solution.objective <= (least + constant) * 1.003
-    assert solution.converged and solution.violation <= 1e-6
-    assert np.any(solution.A) == (least < -1e-6)
-    if np.any(solution.A):
-        check_kept_rows(solution.A, (L * solution.A[0] - g)[None], p, k, alpha, atol=1e-5)
-    again = solve(
-        problem.tasks,
-        EVERY_LOSS["squared"],
-        make_penalty(p, k, float(alpha)),
-        solver="block",
-        fit_intercept=False,
-        start=row[None],
-    )
-    assert again.converged and again.objective <= least + constant + 1e-8

@@ -16,17 +16,19 @@ from mmtfl.objective.losses import Squared
 from mmtfl.objective.penalties import make_penalty, row_norms
 from mmtfl.objective.problem import Problem
 from mmtfl.solvers.algorithm1 import run_passes
-from mmtfl.solvers.path import Path, alpha_grid, alpha_max, solve_path
-from mmtfl.solvers.row_descent import RowDescent, best_of_starts
+from mmtfl.solvers.path import Path, Paths, alpha_grid, alpha_max, solve_path
+from mmtfl.solvers.row_descent import RowDescent
+from mmtfl.solvers.starts import best_of_starts
 from mmtfl.solvers.working_set import WorkingSet
 from oracles import (
+    EVERY_LOSS,
     INF,
     LOSSES,
     joint_objective,
     loss_gradient,
     make_problem,
+    null_slopes,
     problem_of,
-    solve,
 )
 
 NORMS = [(2, 2), (INF, 1), (1, INF), (3, 1.5)]
@@ -37,8 +39,15 @@ ODD = [(1.5, 1.2), (3, 1), (INF, 0.5), (1, "log")]
 
 def member_of(problem, p, k):
     """Our own problem, and the member at strength one."""
-    ours = problem_of(problem.tasks, LOSSES[problem.loss], fit_intercept=problem.fit_intercept)
+    ours = problem.ours()
     return ours, make_penalty(p, k, 1.0)
+
+
+def compiled(problem, penalty, alphas, **options):
+    return Paths(problem).solve(penalty, alphas, certified=True, **{"max_iter": 1000, **options})
+
+
+WAYS = pytest.mark.parametrize("way", [solve_path, compiled])
 
 
 def path_of(problem, p, k, alphas, **options):
@@ -47,15 +56,7 @@ def path_of(problem, p, k, alphas, **options):
 
 def solve_at(problem, p, k, alpha, **options):
     penalty = make_penalty(p, k, alpha)
-    return solve(problem.tasks, LOSSES[problem.loss], penalty, max_iter=20000, **options)
-
-
-def null_gradient(problem):
-    """G at A = 0 with the best intercepts, written out."""
-    b = [w @ y / w.sum() for y, w in zip(problem.y, problem.row_weights, strict=True)]
-    if problem.loss == "logistic":
-        b = [np.log((1 + mean) / (1 - mean)) for mean in b]
-    return loss_gradient(problem, np.zeros((problem.n_features, problem.n_tasks)), np.array(b))[0]
+    return problem.solve(penalty, max_iter=20000, **options)
 
 
 # -- the path against fits at each alpha -----------------------------------------------------------------
@@ -74,30 +75,36 @@ def test_convex_path_is_as_low_as_a_cold_fit_at_every_alpha(p, k, loss):
     assert_allclose(found.objectives, cold, rtol=1e-6)
 
 
+@WAYS
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize(("p", "k"), NORMS[:2] + POWERS[:1] + CONCAVE + ODD)
-def test_objectives_along_the_path_are_those_of_its_coefficients(p, k, loss):
+def test_objectives_along_the_path_are_those_of_its_coefficients(p, k, loss, way):
     problem = make_problem(3, loss=loss)
-    found = path_of(problem, p, k, alpha_grid(*member_of(problem, p, k), 6), tol=1e-6)
+    member = member_of(problem, p, k)
+    found = way(*member, alpha_grid(*member, 6), tol=1e-6)
     assert found.n_kept.max() > 0
     for i, alpha in enumerate(found.alphas):
         value = joint_objective(problem, found.coef(i).T, found.intercepts[i], p, k, alpha)
         assert_allclose(found.objectives[i], value, rtol=1e-9)
 
 
+@WAYS
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize(("p", "k"), CONCAVE + ODD)
-def test_every_point_of_a_concave_path_is_stationary(p, k, loss):
+def test_every_point_of_a_concave_path_is_stationary_and_better_than_zero(p, k, loss, way):
     problem = make_problem(3, loss=loss)
     ours, penalty = member_of(problem, p, k)
-    found = solve_path(ours, penalty, alpha_grid(ours, penalty, 6), tol=1e-7, max_iter=20000)
-    assert found.n_kept.max() > 3
-    size = np.abs(null_gradient(problem)).max()
+    found = way(ours, penalty, alpha_grid(ours, penalty, 6), tol=1e-7, max_iter=20000)
+    assert found.n_kept.max() > 3 and found.converged.all()
+    assert (found.objectives <= ours.null_value).all()
+    assert np.all(np.diff(found.objectives) <= 0)  # alphas fall
+    size = np.abs(null_slopes(problem)).max()
     for i, alpha in enumerate(found.alphas):
         A = found.coef(i).T
         gradient, slope = loss_gradient(problem, A, found.intercepts[i])
         rows = penalty.at(alpha).row_violation(A, gradient, ours.curvature)
-        assert max(rows.max(), np.abs(slope).max()) <= 1.01e-7 * size
+        assert max(rows.max(), np.abs(slope).max()) <= (1.01e-7 if way is solve_path else 1e-3) * size
+        assert found.violations[i] * ours.scale >= rows.max() - 1e-9 * ours.scale
 
 
 @pytest.mark.parametrize(("p", "k"), CONCAVE)
@@ -125,17 +132,17 @@ def test_concave_path_is_on_average_no_worse_than_algorithm_1_run_to_the_end(p, 
 # -- the largest useful alpha ----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("loss", EVERY_LOSS)
 @pytest.mark.parametrize(
-    ("p", "k", "dual"),
-    [(2, 2, 2), (INF, 1, 1), (1, INF, INF), (3, 1.5, 1.5)],
-    ids=["l21", "linf", "lasso", "l3"],
+    ("p", "k", "dual"), [(2, 2, 2), (INF, 1, 1), (1, INF, INF), (3, 1.5, 1.5), (1.5, 3, 3)]
 )
 def test_largest_alpha_of_a_norm_is_the_largest_dual_norm_and_exactly_where_zero_ends(p, k, dual, loss):
     problem = make_problem(5, loss=loss, weighted=True)
     top = alpha_max(*member_of(problem, p, k))
-    assert_allclose(top, np.linalg.norm(null_gradient(problem), dual, axis=1).max(), rtol=1e-12)
-    assert not solve_at(problem, p, k, top * (1 + 1e-9)).A.any()
+    assert_allclose(top, np.linalg.norm(null_slopes(problem), dual, axis=1).max(), rtol=1e-12)
+    for above in (top * (1 + 1e-9), 1.02 * top):
+        for solver in ("block", "alternating"):
+            assert not solve_at(problem, p, k, above, solver=solver).A.any()
     assert not path_of(problem, p, k, [top], tol=1e-9).coef(0).any()
     assert solve_at(problem, p, k, 0.999 * top, tol=1e-9).A.any()
     assert path_of(problem, p, k, [0.999 * top], tol=1e-9).n_kept[0] >= 1
@@ -147,7 +154,7 @@ def test_where_no_alpha_gives_zero_the_grid_begins_at_rows_a_thousandth_of_their
     problem = make_problem(6, loss=loss)
     ours, penalty = member_of(problem, p, k)
     found = solve_path(ours, penalty, [alpha_max(ours, penalty)], tol=1e-9, max_iter=20000)
-    gradient = null_gradient(problem)
+    gradient = null_slopes(problem)
     free = row_norms(gradient / ours.curvature, p)
     share = row_norms(found.coef(0).T, p) / free
     assert found.n_kept[0] == problem.n_features

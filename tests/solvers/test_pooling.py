@@ -5,7 +5,6 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.linear_model import Lasso
 
-from mmtfl import Tasks
 from mmtfl.engines.threads import Threads
 from mmtfl.objective.penalties import make_penalty
 from mmtfl.solvers.algorithm1 import Passes
@@ -19,9 +18,8 @@ from oracles import (
     largest_null_slope,
     loss_gradient,
     make_problem,
-    problem_of,
+    null_slopes,
     row_sums,
-    solve,
 )
 
 CONVEX = [(2, 2), (2, INF), (1, INF), (2, 4)]
@@ -35,9 +33,7 @@ def strength(problem, p, k, share=0.3):
 
 def fitted(problem, p, k, pooling, *, share=0.3, **options):
     penalty = make_penalty(p, k, strength(problem, p, k, share), pooling=pooling)
-    found = solve(
-        problem.tasks, LOSSES[problem.loss], penalty, fit_intercept=problem.fit_intercept, **options
-    )
+    found = problem.solve(penalty, **options)
     assert found.converged
     return penalty, found
 
@@ -56,8 +52,13 @@ def test_convex_members_reach_the_optimum_of_a_conic_solver(p, k, loss, pooling)
 
 
 @pytest.mark.parametrize("loss", LOSSES)
-@pytest.mark.parametrize("pooling", [0.3, 0.9, 0.99])
-@pytest.mark.parametrize(("p", "k"), CONVEX)
+@pytest.mark.parametrize(
+    ("p", "k", "pooling"),
+    [
+        *((*pk, pooling) for pk in CONVEX for pooling in (0.0, 0.3, 0.9, 0.99)),
+        *((*pk, 0.0) for pk in ((INF, 1), (3, 1.5), (1.5, 3), (INF, 2))),
+    ],
+)
 def test_both_solvers_agree_and_the_passes_never_rise(p, k, pooling, loss):
     problem = make_problem(4, loss=loss)
     _, by_rows = fitted(problem, p, k, pooling, solver="block", tol=1e-9)
@@ -101,16 +102,13 @@ def test_concave_members_are_stationary_by_hand(p, k, pooling, solver, loss):
 @pytest.mark.parametrize(("p", "k"), [(2, 2), (1, INF)])
 def test_zero_is_the_answer_exactly_from_the_largest_dual_norm_up(p, k, pooling):
     problem = make_problem(6)
-    ours = problem_of(problem.tasks, LOSSES["squared"])
-    b = np.array([y.mean() for y in problem.y])
-    G, _ = loss_gradient(problem, np.zeros((problem.n_features, problem.n_tasks)), b)
-    w = common_weight(pooling, problem.n_tasks)
+    G, w = null_slopes(problem), common_weight(pooling, problem.n_tasks)
     pooled = np.abs(G.sum(axis=1)) / w ** (1 / p)
     dual = np.hypot(np.linalg.norm(G, axis=1), pooled) if p == 2 else np.maximum(np.abs(G).max(1), pooled)
     top = dual.max()
-    assert_allclose(alpha_max(ours, make_penalty(p, k, 1.0, pooling=pooling)), top, rtol=1e-12)
+    assert_allclose(alpha_max(problem.ours(), make_penalty(p, k, 1.0, pooling=pooling)), top, rtol=1e-12)
     for share, is_zero in ((1.0, True), (0.99, False)):
-        found = solve(problem.tasks, LOSSES["squared"], make_penalty(p, k, share * top, pooling=pooling))
+        found = problem.solve(make_penalty(p, k, share * top, pooling=pooling))
         assert (not found.A.any()) == is_zero
 
 
@@ -132,9 +130,7 @@ def test_ridge_with_pooling_is_the_blup_of_random_slopes():
     own = slopes * np.array([share[task == t].sum(axis=0) for t in range(T)]).T
     for solver in ("block", "alternating", "auto"):
         penalty = make_penalty(2, INF, alpha, pooling=pooling)
-        found = solve(
-            problem.tasks, LOSSES["squared"], penalty, fit_intercept=False, solver=solver, tol=1e-10
-        )
+        found = problem.solve(penalty, solver=solver, tol=1e-10)
         assert_allclose(found.A, common[:, None] + own, atol=1e-7)
         assert_allclose(penalty.common_part(found.A), common, atol=1e-7)
     assert found.A.shape == (d, T)
@@ -152,7 +148,7 @@ def test_lasso_with_pooling_is_the_data_shared_lasso(pooling):
     lasso = Lasso(alpha=alpha / T, fit_intercept=False, tol=1e-12, max_iter=100000).fit(design, y)
     common, own = lasso.coef_[:d] / w, lasso.coef_[d:].reshape(T, d).T
     penalty = make_penalty(1, INF, alpha, pooling=pooling)
-    found = solve(problem.tasks, LOSSES["squared"], penalty, fit_intercept=False, tol=1e-10)
+    found = problem.solve(penalty, tol=1e-10)
     assert common.any()
     assert_allclose(found.A, common[:, None] + own, atol=1e-6)
 
@@ -162,14 +158,11 @@ def test_lasso_with_pooling_is_the_data_shared_lasso(pooling):
 
 def test_a_column_that_is_constant_in_a_task_has_the_common_part_there():
     problem = make_problem(10)
-    X = [part.copy() for part in problem.X]
+    X = problem.X
     X[1][:, 0] = 3.0
-    tasks = Tasks.from_list(list(zip(X, problem.y, strict=True)))
     for p, k in ((2, 2), (1, INF), (2, INF)):
         penalty = make_penalty(p, k, 0.05, pooling=0.9)
-        found = [
-            solve(tasks, LOSSES["squared"], penalty, solver=s, tol=1e-10) for s in ("block", "alternating")
-        ]
+        found = [problem.solve(penalty, solver=s, tol=1e-10) for s in ("block", "alternating")]
         for one in found:
             assert_allclose(one.A[0, 1], penalty.common_part(one.A)[0], rtol=1e-7)
             # the intercept takes up what the constant column adds
@@ -181,7 +174,7 @@ def test_a_column_that_is_constant_in_a_task_has_the_common_part_there():
 def test_passes_that_start_at_the_end_of_others_stay_there():
     problem = make_problem(11, loss="squared", sizes=(9, 12, 8, 10, 11, 9, 13), d=6)
     penalty = make_penalty(2, 1, strength(problem, 2, 1, 0.15), pooling=0.9)
-    whole = problem_of(problem.tasks, LOSSES["squared"])
+    whole = problem.ours()
     first = Passes(whole, penalty, Threads(1), tol=1e-10)
     first.run(500, 1e-10)
     A, intercept = first.bring_home()
@@ -196,7 +189,7 @@ def test_the_bits_do_not_depend_on_where_the_tasks_are(loss):
     penalty = make_penalty(2, 1, strength(problem, 2, 1, 0.15), pooling=0.9)
     found = []
     for n_slots in (1, 2, 3, 7):
-        passes = Passes(problem_of(problem.tasks, LOSSES[loss]), penalty, Threads(n_slots), tol=1e-6)
+        passes = Passes(problem.ours(), penalty, Threads(n_slots), tol=1e-6)
         assert len(passes.placed.shards) == n_slots
         passes.run(60, 1e-6)
         found.append((passes.bring_home()[0], passes.history, passes.common.given))

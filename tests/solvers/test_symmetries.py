@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 from scipy.optimize import minimize
-from sklearn.linear_model import Lasso
 
 from mmtfl.objective.penalties import make_penalty
 from mmtfl.tasks import Tasks
@@ -19,22 +18,12 @@ def power(p, k):
 
 
 def run(problem, p, k, alpha, **options):
-    return solve(
-        problem.tasks,
-        LOSSES[problem.loss],
-        make_penalty(p, k, alpha),
-        fit_intercept=problem.fit_intercept,
-        tol=TOL,
-        **options,
-    )
+    return problem.solve(make_penalty(p, k, alpha), tol=TOL, **options)
 
 
 def problem_and_alpha(loss, seed=3, strength=0.25, **options):
     problem = make_problem(seed, loss=loss, sizes=(22, 15, 30), d=7, **options)
     return problem, strength * largest_null_slope(problem)
-
-
-# -- weights ---------------------------------------------------------------------------------------------
 
 
 # -- a duplicated task -----------------------------------------------------------------------------------
@@ -104,13 +93,6 @@ def test_with_one_task_only_the_degree_of_the_penalty_matters(one, other, loss):
     assert np.any(here.A)
     assert_allclose(here.objective, there.objective, rtol=1e-8)
     assert_allclose(here.A, there.A, atol=1e-5)
-
-
-def test_with_one_task_the_norms_are_the_lasso(alpha=0.3):
-    problem = make_problem(5, sizes=(40,), d=6)
-    theirs = Lasso(alpha, tol=1e-12).fit(problem.X[0], problem.y[0])
-    for p, k in ((2, 2), (1, INF), (INF, 1), (3, 1.5)):
-        assert_allclose(run(problem, p, k, alpha).A[:, 0], theirs.coef_, atol=1e-6)
 
 
 # -- columns ---------------------------------------------------------------------------------------------

@@ -11,9 +11,9 @@ from scipy import sparse
 from mmtfl.objective.norms import ColumnNorm, EntryNorm, RowNorm, TraceNorm, TwoNorms
 from mmtfl.objective.penalties import make_penalty
 from mmtfl.solvers.part_solvers import BothParts
-from mmtfl.solvers.strengths import AdditiveGrid, PassDescent, additive_descent, solve_additive
-from oracles import LOSSES, loss_gradient, loss_part, make_problem, problem_of, solve
-from two_parts.conic_parts import conic_norm, minimum, plain_norm
+from mmtfl.solvers.two_parts import AdditiveGrid, PassDescent, additive_descent, solve_additive
+from oracles import LOSSES, conic_loss, loss_gradient, loss_part, make_problem, minimum, problem_of
+from two_parts.conic_parts import conic_norm, plain_norm
 
 PAIRS = {
     "dirty": (RowNorm(1.0, np.inf), EntryNorm(1.0)),
@@ -34,14 +34,7 @@ def conic_optimum(problem, shared, specific):
     """The minimum: objective by plain formulas at the conic solver's answer."""
     shape = problem.n_features, problem.n_tasks
     P, Q, b = cp.Variable(shape), cp.Variable(shape), cp.Variable(problem.n_tasks)
-    total = conic_norm(shared, P) + conic_norm(specific, Q)
-    for t, (X, y, w) in enumerate(zip(problem.X, problem.y, problem.row_weights, strict=True)):
-        z = X @ (P[:, t] + Q[:, t]) + (b[t] if problem.fit_intercept else 0.0)
-        if problem.loss == "squared":
-            total += 0.5 * cp.sum_squares(cp.multiply(np.sqrt(w), y - z))
-        else:
-            total += cp.sum(cp.multiply(w, cp.logistic(-cp.multiply(y, z))))
-    minimum(total)
+    minimum(conic_loss(problem, P + Q, b) + conic_norm(shared, P) + conic_norm(specific, Q))
     intercept = b.value if problem.fit_intercept else np.zeros(problem.n_tasks)
     return value(problem, shared, specific, P.value, Q.value, intercept)
 
@@ -49,16 +42,12 @@ def conic_optimum(problem, shared, specific):
 def strengths(problem, pair, shares):
     """The pair at shares of its critical strengths."""
     shared, specific = pair
-    tops = TwoNorms(shared, specific).critical_strengths(our_problem(problem))
+    tops = TwoNorms(shared, specific).critical_strengths(problem.ours())
     return shared.at(shares[0] * tops[0]), specific.at(shares[1] * tops[1])
 
 
-def our_problem(problem):
-    return problem_of(problem.tasks, LOSSES[problem.loss], fit_intercept=problem.fit_intercept)
-
-
 def fit(problem, shared, specific, **options):
-    return solve_additive(our_problem(problem), TwoNorms(shared, specific), **{"tol": TOL, **options})
+    return solve_additive(problem.ours(), TwoNorms(shared, specific), **{"tol": TOL, **options})
 
 
 @pytest.mark.parametrize("shares", [(0.5, 0.5), (0.2, 0.2), (0.3, 0.1), (0.05, 0.05)], ids=str)
@@ -84,7 +73,7 @@ def test_the_objective_is_that_of_a_conic_solver(pair, loss, shares):
 @pytest.mark.parametrize("pair", ["dirty", "dirty2", "robust", "robust_inf", "low_rank"])
 def test_the_quick_ways_agree_with_accelerated_steps(pair, loss):
     problem = make_problem(5, loss=loss, sizes=(30, 25, 40, 35), d=40)
-    norms, mine = TwoNorms(*strengths(problem, PAIRS[pair], (0.2, 0.2))), our_problem(problem)
+    norms, mine = TwoNorms(*strengths(problem, PAIRS[pair], (0.2, 0.2))), problem.ours()
     quick, slow = additive_descent(mine, norms), PassDescent(mine, BothParts(mine))
     assert not isinstance(getattr(quick, "parts", None), BothParts)
     found = [descent.solve(norms, max_iter=1000, tol=TOL) for descent in (quick, slow)]
@@ -135,7 +124,7 @@ def test_a_huge_strength_on_one_part_leaves_the_model_of_the_other(pair, huge, m
     if member is None:
         assert abs(found.objective - conic_optimum(problem, *norms)) <= 1e-6 * found.objective
         return
-    alone = solve(problem.tasks, LOSSES[loss], make_penalty(*member, norms[huge == "shared"].alpha), tol=TOL)
+    alone = problem.solve(make_penalty(*member, norms[huge == "shared"].alpha), tol=TOL)
     assert_allclose(found.objective, alone.objective, rtol=1e-9)
     assert_allclose(left, alone.A, atol=1e-5)
 
@@ -186,9 +175,9 @@ def test_the_answer_does_not_depend_on_the_start_and_the_objective_never_rises(p
 def test_a_grid_has_the_solutions_of_single_fits_and_repeats_those_that_recur(pair, loss):
     problem = make_problem(4, loss=loss)
     norms, tol = strengths(problem, PAIRS[pair], (1.0, 1.0)), 1e-6
-    grid = AdditiveGrid(our_problem(problem), TwoNorms(*norms))
+    grid = AdditiveGrid(problem.ours(), TwoNorms(*norms))
     assert_allclose(grid.largest(), [norm.alpha for norm in norms])
-    null_value = our_problem(problem).null_value
+    null_value = problem.ours().null_value
     above, recurred = [], 0
     for first in norms[0].alpha * np.geomspace(1.0, 0.1, 4):
         line = []

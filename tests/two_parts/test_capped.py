@@ -7,8 +7,8 @@ from numpy.testing import assert_allclose
 from mmtfl import CappedClassifier, CappedRegressor, MMTFLRegressor
 from mmtfl.datasets import make_tasks
 from mmtfl.objective.penalties import make_penalty
-from mmtfl.solvers.strengths import CappedRows, solve_capped
-from oracles import LOSSES, largest_null_slope, loss_gradient, loss_part, make_problem, problem_of, solve
+from mmtfl.solvers.capped import CappedRows, solve_capped
+from oracles import largest_null_slope, loss_gradient, loss_part, make_problem
 
 SETTINGS = [
     (loss, share, cap) for loss in ("squared", "logistic") for share in (0.1, 0.3) for cap in (0.4, 1.0)
@@ -26,14 +26,14 @@ def test_no_stage_raises_the_objective(setting):
     for seed in range(6):
         problem = make_problem(seed, loss=loss, sizes=(150, 130, 120), weighted=seed % 2 == 1)
         alpha = share * largest_null_slope(problem)
-        found = solve_capped(problem_of(problem.tasks, LOSSES[loss]), CappedRows(alpha, cap), tol=1e-8)
+        found = solve_capped(problem.ours(), CappedRows(alpha, cap), tol=1e-8)
         assert found.converged
         assert_allclose(
             found.objective, capped_value(problem, found.A, found.intercept, alpha, cap), rtol=1e-10
         )
         assert found.history[-1] == found.objective
         assert np.all(np.diff(found.history) <= 1e-10)
-        lasso = solve(problem.tasks, LOSSES[loss], make_penalty(1, np.inf, alpha), tol=1e-8)
+        lasso = problem.solve(make_penalty(1, np.inf, alpha), tol=1e-8)
         first = capped_value(problem, lasso.A, lasso.intercept, alpha, cap)
         assert_allclose(found.history[0], first, rtol=1e-7)
         fell += found.objective < first - 1e-6
@@ -45,7 +45,7 @@ def test_rows_past_the_cap_have_no_slope_and_the_others_that_of_the_lasso(settin
     loss, share, cap = setting
     problem = make_problem(2, loss=loss, sizes=(150, 130, 120))
     alpha = share * largest_null_slope(problem)
-    found = solve_capped(problem_of(problem.tasks, LOSSES[loss]), CappedRows(alpha, cap), tol=1e-9)
+    found = solve_capped(problem.ours(), CappedRows(alpha, cap), tol=1e-9)
     G, slope_b = loss_gradient(problem, found.A, found.intercept)
     past = np.abs(found.A).sum(axis=1) >= cap
     assert past.any() and not past.all()
@@ -58,17 +58,17 @@ def test_rows_past_the_cap_have_no_slope_and_the_others_that_of_the_lasso(settin
 
 def test_a_cap_that_nothing_reaches_is_the_lasso():
     problem = make_problem(1)
-    found = solve_capped(problem_of(problem.tasks, LOSSES["squared"]), CappedRows(0.3, 1e6))
-    lasso = solve(problem.tasks, LOSSES["squared"], make_penalty(1, np.inf, 0.3))
+    found = solve_capped(problem.ours(), CappedRows(0.3, 1e6))
+    lasso = problem.solve(make_penalty(1, np.inf, 0.3))
     assert len(found.history) == 1 and found.A.any()
     assert_allclose(found.A, lasso.A, atol=1e-7)
 
 
 def test_a_start_past_the_cap_is_not_penalised_from_the_first_stage_on():
     problem = make_problem(1, sizes=(40, 40))
-    free = solve(problem.tasks, LOSSES["squared"], make_penalty(1, np.inf, 1e-9))
+    free = problem.solve(make_penalty(1, np.inf, 1e-9))
     assert np.all(np.abs(free.A).sum(axis=1) > 1e-4)
-    found = solve_capped(problem_of(problem.tasks, LOSSES["squared"]), CappedRows(0.3, 1e-5), start=free.A)
+    found = solve_capped(problem.ours(), CappedRows(0.3, 1e-5), start=free.A)
     assert_allclose(found.A, free.A, atol=1e-5)
 
 

@@ -6,7 +6,8 @@ import pytest
 from numpy.testing import assert_allclose
 
 from mmtfl.objective.norms import ColumnNorm, EntryNorm, RowNorm, SplitRows, TraceNorm
-from two_parts.conic_parts import conic_norm, minimum
+from oracles import minimum
+from two_parts.conic_parts import conic_norm
 
 NORMS = [EntryNorm(0.7), RowNorm(0.7), RowNorm(0.7, np.inf), ColumnNorm(0.7), TraceNorm(0.7)]
 
@@ -73,27 +74,6 @@ def test_split_is_the_cheapest_one(p, strengths):
     assert_allclose(shared.value(P) + specific.value(Q), best, rtol=1e-7)
     assert_allclose(penalty.value(A), best, rtol=1e-7)
     assert np.all(P * A >= 0.0) and np.all(Q * A >= 0.0)
-
-
-@pytest.mark.parametrize("strengths", STRENGTHS, ids=str)
-@pytest.mark.parametrize("p", [2.0, np.inf])
-def test_row_problem_of_two_parts_is_solved_in_its_own_metric(p, strengths):
-    rng = np.random.default_rng(5)
-    g, L = 2.0 * rng.normal(size=(12, 4)), rng.uniform(0.2, 3.0, size=(12, 4))
-    g[0], L[1, 2], g[1, 2] = (
-        0.01,
-        0.0,
-        0.0,
-    )  # a row that stays zero, and a task that the feature says nothing of
-    shared, specific = RowNorm(strengths[0], p), EntryNorm(strengths[1])
-    penalty = SplitRows.of(shared, specific)
-    found = penalty.solve_rows(g, L)
-    assert not found[0].any() and found[1, 2] == 0.0
-    P, Q = cp.Variable(g.shape), cp.Variable(g.shape)
-    smooth = cp.sum(cp.multiply(0.5 * L, cp.square(P + Q))) - cp.sum(cp.multiply(g, P + Q))
-    best = minimum(smooth + conic_norm(shared, P) + conic_norm(specific, Q))
-    here = np.sum(0.5 * L * found**2 - g * found) + penalty.value(found)
-    assert abs(here - best) <= 1e-7 * max(1.0, abs(best))
 
 
 @pytest.mark.parametrize("p", [2.0, np.inf])

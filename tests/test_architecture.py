@@ -28,12 +28,12 @@ from mmtfl import MMTFLRegressor, MMTFLRegressorCV
 from mmtfl.cli import main as cli
 from mmtfl.datasets import catalogue
 from mmtfl.objective.design import Design
-from mmtfl.objective.losses import Logistic, Squared
+from mmtfl.objective.losses import Logistic
 from mmtfl.objective.penalties import make_penalty
 from mmtfl.objective.problem import Problem
 from mmtfl.solvers import solve
 from mmtfl.solvers.path import alpha_max
-from oracles import make_problem
+from oracles import conic_loss, loss_gradient, make_problem, minimum
 from test_rooms import ENGINE_USERS, ORDER
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -52,15 +52,6 @@ def gradient_at(data, slope, A, intercept):
     parts = [w * slope(y, v) for w, y, v in zip(data.row_weights, data.y, z, strict=True)]
     G = np.column_stack([X.T @ part for X, part in zip(data.X, parts, strict=True)])
     return G, np.array([part.sum() for part in parts])
-
-
-def by_cvxpy(data, row_loss, row_penalty):
-    """The least objective, from a conic solver."""
-    A, b = cp.Variable((data.n_features, data.n_tasks)), cp.Variable(data.n_tasks)
-    residuals = [y - X @ A[:, t] - b[t] for t, (X, y) in enumerate(zip(data.X, data.y, strict=True))]
-    loss = sum(w @ row_loss(r) for w, r in zip(data.row_weights, residuals, strict=True))
-    penalty = sum(row_penalty(A[j]) for j in range(data.n_features))
-    return cp.Problem(cp.Minimize(loss + penalty)).solve(solver=cp.CLARABEL)
 
 
 # -- the page ------------------------------------------------------------------------------------------------
@@ -158,7 +149,7 @@ def test_the_new_loss_is_minimised(solver, alpha=0.15):
     for t, (X, y, w) in enumerate(zip(data.X, data.y, data.row_weights, strict=True)):
         z = X @ A[:, t] + b[t]
         loss += (w * y) @ cp.exp(-z) + w @ z - w @ (np.log(y) + 1.0)
-    least = cp.Problem(cp.Minimize(loss + alpha * cp.sum(cp.norm(A, 2, axis=1)))).solve(solver=cp.CLARABEL)
+    least = minimum(loss + alpha * cp.sum(cp.norm(A, 2, axis=1)))
     assert_allclose(found.objective, least, rtol=1e-6)
     G, slopes = gradient_at(data, lambda y, z: 1.0 - y * np.exp(-z), found.A, found.intercept)
     size = np.linalg.norm(found.A, axis=1)
@@ -218,14 +209,12 @@ def test_the_new_row_solver_finds_the_least_value(seed):
 @pytest.mark.parametrize("ridge", [0.5, 3.0])
 def test_the_new_penalty_is_minimised(solver, ridge):
     data = make_problem(1)
-    problem, penalty = problem_of(data, Squared()), ElasticRows(2, ALPHA, ridge)
-    found = solve(problem, penalty, solver=solver, tol=1e-9)
-    assert found.converged and found.dual_gap <= 1e-8 * problem.null_value
-    least = by_cvxpy(
-        data, lambda r: 0.5 * r**2, lambda a: ALPHA * (cp.norm2(a) + 0.5 * ridge * cp.sum_squares(a))
-    )
-    assert_allclose(found.objective, least, rtol=1e-6)
-    G, slopes = gradient_at(data, lambda y, z: z - y, found.A, found.intercept)
+    found = data.solve(ElasticRows(2, ALPHA, ridge), solver=solver, tol=1e-9)
+    assert found.converged and found.dual_gap <= 1e-8 * data.ours().null_value
+    A, b = cp.Variable((data.n_features, data.n_tasks)), cp.Variable(data.n_tasks)
+    rows = cp.sum(cp.norm(A, 2, axis=1)) + 0.5 * ridge * cp.sum_squares(A)
+    assert_allclose(found.objective, minimum(conic_loss(data, A, b) + ALPHA * rows), rtol=1e-6)
+    G, slopes = loss_gradient(data, found.A, found.intercept)
     size = np.linalg.norm(found.A, axis=1)
     kept = size > 0.0
     assert 0 < kept.sum() < len(kept)

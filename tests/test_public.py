@@ -63,11 +63,6 @@ def test_promised_names_are_public(module):
     assert set(PROMISED[module]) <= set(importlib.import_module(module).__all__)
 
 
-@pytest.mark.parametrize(("module", "name"), NAMES)
-def test_public_names_exist(module, name):
-    assert public(module, name) is not None
-
-
 def test_version_is_that_of_the_package():
     from importlib.metadata import version
 
@@ -153,21 +148,9 @@ def test_every_public_name_has_a_docstring_with_an_example(module, name):
 
 
 @pytest.mark.parametrize(("module", "name"), NAMES)
-def test_docstrings_name_every_parameter(module, name):
-    thing = public(module, name)
-    text = inspect.getdoc(thing) or ""
-    assert "<" not in re.sub(r">>>.*|\.\.\. .*|<=?\s|<-", "", text)  # a placeholder left in
-    if not inspect.isclass(thing) or thing in ESTIMATORS:
-        head = text.partition("Examples\n")[0]
-        missing = [
-            p for p in parameters(thing) if not re.search(rf"^[\w, ]*\b{p}\b[\w, ]*( :|$)", head, re.M)
-        ]
-        assert not missing
-
-
-@pytest.mark.parametrize(("module", "name"), NAMES)
 def test_documented_parameters_are_those_of_the_signature(module, name):
     thing = public(module, name)
+    assert "<" not in re.sub(r">>>.*|\.\.\. .*|<=?\s|<-", "", inspect.getdoc(thing))  # a placeholder left in
     section = re.search(r"^Parameters\n-+\n(.*?)(?=\n\n\w+\n-+\n|\Z)", inspect.getdoc(thing), re.S | re.M)
     entries = re.findall(r"^\S.*", section[1], re.M) if section else []
     documented = [name for entry in entries for name in entry.partition(" :")[0].split(", ")]

@@ -401,12 +401,6 @@ def test_a_model_made_in_python_predicts_tables(tmp_path, capsys):
 # -- refusals ------------------------------------------------------------------------------------------------
 
 
-def test_new_levels_are_told(folder, tmp_path, capsys):
-    make_frame(6, seed=3).assign(colour="mauve").to_csv(tmp_path / "b.csv", index=False)
-    run(fit(folder / "data.csv", tmp_path / "all.mmtfl", "--alpha 0.001 -q"), capsys)
-    assert "'colour' has 'mauve'" in run(["predict", tmp_path / "all.mmtfl", tmp_path / "b.csv"], capsys).err
-
-
 def test_the_report_refuses_new_tasks(folder, tmp_path, capsys):
     frame = make_frame(6, seed=3)
     frame.assign(site=["Delft", *frame["site"][1:]]).to_csv(tmp_path / "a.csv", index=False)

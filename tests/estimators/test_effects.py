@@ -297,16 +297,6 @@ def test_searches_of_every_kind_have_effects():
         TwoStrengthCV(DirtyRegressor(), strengths=2, cv=3, effects=False).fit(X, y, task=task).effects()
 
 
-def test_stored_searches_have_the_effects_of_rows_in_memory(tmp_path):
-    X, y, task, _ = table(n_rows=80)
-    X.assign(site=task, y=y).to_parquet(tmp_path / "rows.parquet")
-    options = {"pk": (2, 2), "alphas": [0.05], "poolings": (0.9,), "cv": 3}
-    here = MMTFLRegressorCV(**options).fit(X, y, task=task)
-    there = MMTFLRegressorCV(**options).fit(Tasks.from_parquet(tmp_path, task="site", target="y"))
-    assert_allclose(stored(there)[0], stored(here)[0], atol=1e-5)
-    assert_allclose(stored(there)[1], stored(here)[1], rtol=1e-3)
-
-
 def test_targets_of_one_wide_table_do_not_search_all_features_for_an_explanation():
     rng = np.random.default_rng(0)
     n, d = 25, 60

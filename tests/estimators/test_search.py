@@ -6,7 +6,6 @@ import numpy as np
 import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from scipy import sparse
 from sklearn.metrics import make_scorer, mean_squared_error, r2_score
 from sklearn.model_selection import GroupKFold, KFold, StratifiedKFold
 from sklearn.utils.estimator_checks import parametrize_with_checks
@@ -322,36 +321,6 @@ def test_parameters_that_make_no_sense_are_a_clear_error(rows, parameter, value)
         regressor(**{parameter: value}).fit(*rows)
 
 
-# -- tasks by columns of y, and by a column of X -----------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def shared():
-    """One X, three targets, a third of them not observed; and the same as stacked rows."""
-    rng = np.random.default_rng(3)
-    X = rng.normal(size=(60, 6))
-    Y = X[:, :3] @ rng.normal(size=(3, 3)) + 0.3 * rng.normal(size=(60, 3)) + [1.0, 0.0, -1.0]
-    Y[rng.random(Y.shape) < 0.3] = np.nan
-    column, row = np.nonzero(~np.isnan(Y.T))
-    return X, Y, row, column
-
-
-@pytest.mark.parametrize(
-    "scales", [{}, {"standardize": True, "scale_targets": True}], ids=["plain", "scaled"]
-)
-@pytest.mark.parametrize(
-    "form", [np.asarray, sparse.csr_array, sparse.csc_array], ids=["dense", "csr", "csc"]
-)
-def test_columns_of_y_are_tasks_and_nan_is_not_there(shared, scales, form):
-    X, Y, row, column = shared
-    folds = folds_of(60)
-    model = regressor(pk=((2, 2), (2, 1)), cv=folds, tol=1e-8, **scales).fit(form(X), Y)
-    stacked = [tuple(np.flatnonzero(np.isin(row, part)) for part in fold) for fold in folds]
-    other = regressor(pk=((2, 2), (2, 1)), cv=stacked, tol=1e-8, **scales).fit(X[row], Y[row, column], column)
-    assert_same_search(model, other, rtol=1e-4)
-    assert model.predict(X).shape == (60, 3)
-
-
 # -- invariances -------------------------------------------------------------------------------------------
 
 
@@ -396,26 +365,3 @@ def _counted(function, calls):
     out = cached_property(counting)
     out.__set_name__(Problem, "null_gradient")
     return out
-
-
-# -- degenerate but legal ----------------------------------------------------------------------------------
-
-
-def test_constant_targets_choose_the_empty_model(rows):
-    X, _, task = rows
-    model = regressor(pk=((2, 2), (2, 1))).fit(X, np.full(90, 0.1), task)
-    assert not model.coef_.any()
-    assert_allclose(model.intercept_, 0.1)
-
-
-# -- it learns ---------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("pk", [((2, 2), (2, 1)), (1, 1)], ids=repr)
-def test_support_of_an_easy_problem_is_found(pk):
-    data = make_tasks(
-        5, 60, 20, n_informative=4, noise=0.3, law=lambda rng, n: rng.choice([-2, 2], n), random_state=1
-    )
-    model = regressor(pk=pk, alphas=20, selection="one_se").fit(data.X, data.y, data.task)
-    assert_array_equal(np.flatnonzero(model.c_), np.flatnonzero(data.support.any(axis=0)))
-    assert_allclose(model.coef_, data.coef, atol=0.3)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from sklearn.linear_model import Lasso, LassoCV, Ridge
+from sklearn.linear_model import Lasso, LassoCV
 from sklearn.utils._param_validation import InvalidParameterError
 
 from mmtfl import (
@@ -83,16 +83,6 @@ def test_every_task_is_scikit_learn_s_own_search_on_its_rows(rows):
         theirs = LassoCV(eps=1e-3, cv=split, **{"n_alphas" if older else "alphas": 20}).fit(X[mine], y[mine])
         assert own[t] == pytest.approx(theirs.alpha_, rel=1e-6)
         assert_allclose(model.coef_[t], Lasso(own[t], tol=1e-9).fit(X[mine], y[mine]).coef_, atol=1e-5)
-
-
-def test_ridge_is_ridge(rows):
-    X, y, task = rows
-    model = SingleTaskRegressorCV(2, alphas=[0.3], cv=2, per_task=True).fit(X, y, task=task)
-    assert model.alpha_ == pytest.approx([0.3, 0.3, 0.3])  # strengths that are given are in common units
-    for t, label in enumerate(model.tasks_):
-        mine = task == label
-        theirs = Ridge(2 * 0.3 * len(y) / 3).fit(X[mine], y[mine])
-        assert_allclose(model.coef_[t], theirs.coef_, atol=1e-7)
 
 
 def test_the_classifier_tunes_every_task(rows):

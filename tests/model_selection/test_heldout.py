@@ -69,6 +69,11 @@ def test_r2_is_that_of_predictions_by_fits_without_the_rows(rows, scaled, weight
     assert found["n_rows"].tolist() == [24, 36, 30]
     assert_allclose(found["r2"], expected, atol=1e-3)  # paths of a search are rough
     assert np.ptp(expected) > 0.05
+    errors = search.heldout_errors_
+    off = np.concatenate(by_task(task, lambda t: np.sort(np.abs(y - predicted)[t])))
+    assert_array_equal(errors["n_rows"], [24, 36, 30])
+    unit = np.repeat(10.0 ** np.arange(3), errors["n_kept"])
+    assert_allclose(errors["error"] / unit, off / unit, atol=0.02)
 
 
 @pytest.mark.parametrize("gaps", [False, True])
@@ -135,6 +140,9 @@ def test_scores_of_classes_are_those_of_fits_without_the_rows(classes, scoring):
             found += (yes[:, None] > no).ravel().tolist()
     found = search.heldout_scores_
     assert list(found) == ["task", "n_rows", "accuracy", "auc", "base_rate"]
+    wrong = np.where(y == "yes", -log_odds, log_odds)
+    errors = np.concatenate(by_task(task, lambda t: np.sort(wrong[t])))
+    assert_allclose(search.heldout_errors_["error"], errors, atol=5e-3)
     says = np.where(log_odds > 0, "yes", "no")
     assert_allclose(found["accuracy"], by_task(task, lambda t: accuracy_score(y[t], says[t])), atol=1e-9)
     assert_allclose(found["auc"], [np.mean(found) for found in pairs.values()], atol=0.02)

@@ -25,16 +25,6 @@ def far_columns(seed=0):
 
 
 @pytest.mark.parametrize("storage", STORAGES)
-def test_levels_are_the_middles_of_far_columns_only(storage):
-    X, labels = far_columns()
-    levels = column_levels(Tasks.from_rows(STORAGES[storage](X), np.zeros(36), labels))
-    own = X.reshape(3, 12, 4)
-    middles = 0.5 * (own.min(axis=1) + own.max(axis=1))
-    far = np.array([[0, 0, 0, 1], [1, 0, 0, 1], [0, 0, 0, 1]], dtype=bool)
-    assert_allclose(levels, np.where(far, middles, 0.0), rtol=1e-12)
-
-
-@pytest.mark.parametrize("storage", STORAGES)
 def test_taking_off_levels_leaves_the_input_as_it_was(storage):
     X, labels = far_columns()
     given = STORAGES[storage](X.copy())
@@ -73,14 +63,6 @@ def test_sparse_columns_that_are_not_full_keep_their_pattern():
     X = sparse.random_array((60, 5), density=0.4, rng=np.random.default_rng(0), format="csr")
     X.data[:] = 1e6
     assert column_levels(Tasks.from_rows(X, np.zeros(60), np.repeat([0, 1], 30))) is None
-
-
-def test_target_levels_are_the_middles_of_those_that_are_far():
-    tasks = Tasks.from_rows(np.eye(4), np.array([1e9, 1e9 + 4.0, 5.0, 6.0]), [0, 0, 1, 1])
-    levels = target_levels(tasks)
-    assert_allclose(levels, [1e9 + 2.0, 0.0], rtol=1e-15)
-    assert_array_equal(without_levels(tasks, None, levels).y, [-2.0, 2.0, 5.0, 6.0])
-    assert target_levels(tasks.with_y([1.0, 2.0, 5.0, 6.0])) is None
 
 
 def test_a_constant_target_is_zero_without_its_level():

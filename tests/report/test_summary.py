@@ -129,15 +129,6 @@ def test_every_kind_of_model_is_described_in_plain_json(name):
     assert all(np.all(np.asarray(value) > 0) for value in summary.strengths.values())
 
 
-def test_tasks_set_apart_are_marked_and_do_not_count():
-    rng = np.random.default_rng(0)
-    X, task = rng.normal(size=(250, 10)), np.repeat(list("abcde"), 50)
-    y = np.where(task == "e", X[:, 2:].sum(axis=1), X[:, 0] - X[:, 1]) + 0.1 * rng.normal(size=250)
-    summary = describe(RobustRegressor(alpha_shared=0.3, alpha_outlier=0.6).fit(X, y, task=task))
-    assert [task.label for task in summary.tasks if task.set_apart] == ["e"]
-    assert summary.counts["shared"] == 2
-
-
 def test_the_search_is_the_table_of_the_search():
     model = MODELS["search"]()
     search = describe(model).search

@@ -65,34 +65,36 @@ def features(frame):
 # -- the same answer -----------------------------------------------------------------------------------------
 
 
+POOLED = [(2, 1), (2, 2), (2, float("inf")), (1, 1), (1, float("inf"))]
+
+
 @pytest.mark.filterwarnings("ignore::mmtfl.errors.SmallTaskWarning")  # one task has 7 rows
-@pytest.mark.parametrize("scaled", [False, True])
-@pytest.mark.parametrize(("p", "k"), MEMBERS)
-def test_regression_is_that_of_the_rows_in_memory(p, k, scaled, stored, frame):
-    options = {"alpha": 0.02 if k == "log" else 0.2, "standardize": scaled, "scale_targets": scaled}
+@pytest.mark.parametrize(
+    ("p", "k", "options"),
+    [
+        *(
+            (*member, {"standardize": scaled, "scale_targets": scaled})
+            for member in MEMBERS
+            for scaled in (False, True)
+        ),
+        *((*member, {"standardize": True, "pooling": 0.9, "alpha": 0.1}) for member in POOLED),
+    ],
+)
+def test_regression_is_that_of_the_rows_in_memory(p, k, options, stored, frame):
+    options = {"alpha": 0.02 if k == "log" else 0.2, **options}
     there = MMTFLRegressor(p, k, **options).fit(stored)
     here = MMTFLRegressor(p, k, solver="alternating", **options).fit(features(frame), frame.y, frame.task)
-    assert here.coef_.any()
+    assert here.coef_.any() and here.common_.any() == ("pooling" in options)
     assert_allclose(there.coef_, here.coef_, atol=1e-6)
+    assert_allclose(there.common_, here.common_, atol=1e-6)
     assert_allclose(there.intercept_, here.intercept_, atol=1e-6)
     assert_allclose(there.objective_, here.objective_, rtol=1e-9)
     assert there.violation_ <= 1e-7
     assert (there.dual_gap_ is None) == (here.dual_gap_ is None)
     assert there.feature_names_in_.tolist() == list(features(frame).columns)
     assert_array_equal(there.tasks_, here.tasks_)
-    assert_allclose(there.predict(features(frame), frame.task), here.predict(features(frame), frame.task),
-                    atol=1e-5)  # fmt: skip
-
-
-@pytest.mark.filterwarnings("ignore::mmtfl.errors.SmallTaskWarning")
-@pytest.mark.parametrize(("p", "k"), [(2, 1), (2, 2), (2, float("inf")), (1, 1), (1, float("inf"))])
-def test_pooling_is_that_of_the_rows_in_memory(p, k, stored, frame):
-    options = {"alpha": 0.1, "pooling": 0.9, "standardize": True}
-    there = MMTFLRegressor(p, k, **options).fit(stored)
-    here = MMTFLRegressor(p, k, solver="alternating", **options).fit(features(frame), frame.y, frame.task)
-    assert here.common_.any()
-    assert_allclose(there.coef_, here.coef_, atol=1e-6)
-    assert_allclose(there.common_, here.common_, atol=1e-6)
+    predicted = (model.predict(features(frame), frame.task) for model in (there, here))
+    assert_allclose(*predicted, atol=1e-5)
 
 
 @pytest.mark.parametrize(("p", "k"), [(2, 1), (1, 1), (2, 2)])

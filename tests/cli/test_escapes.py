@@ -8,7 +8,6 @@ import json
 import numpy as np
 import pytest
 
-import mmtfl
 from mmtfl.cli.main import main
 
 pd = pytest.importorskip("pandas")
@@ -90,17 +89,3 @@ def test_predictions_go_to_a_pipe_as_they_are_and_to_a_terminal_escaped(monkeypa
         text = screen.buffer.getvalue().decode()
         assert (EVIL in text) is not terminal and text.count("\n") == 3
         assert text.replace("\n", "").isprintable() is terminal
-
-
-def test_plots_draw_no_control_character(folder):
-    plt = pytest.importorskip("matplotlib.pyplot")
-    from mmtfl.plots import SharingMapDisplay
-
-    rng = np.random.default_rng(0)
-    X, task = rng.normal(size=(60, 2)), np.repeat([f"{EVIL}0", f"{EVIL}1"], 30)
-    frame = pd.DataFrame(X, columns=[f"{EVIL}a", f"b{EVIL}"])
-    model = mmtfl.MMTFLRegressor(alpha=0.01).fit(frame, X[:, 0], task=task)
-    figure = SharingMapDisplay.from_estimator(model).plot().figure_
-    texts = [text.get_text() for text in figure.findobj(plt.Text)]
-    assert any("a" in text for text in texts) and all(text.replace("\n", "").isprintable() for text in texts)
-    plt.close(figure)

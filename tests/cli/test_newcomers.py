@@ -197,17 +197,6 @@ def test_large_files_and_the_last_path_are_told(table, capsys, monkeypatch):
 # -- tables as they come -----------------------------------------------------------------------------------
 
 
-def test_a_spreadsheet_of_another_country_is_read(table, capsys):
-    text = visits().to_csv(index=False, sep=";", decimal=",").replace("Bern;", " Bern ;")
-    (table / "there.csv").write_text(text + ";;;;\n;;;;\n", encoding="utf-8-sig")
-    err = run(on(table, "there", "--alpha 0.1"), capsys).err
-    for note in ("with semicolons between cells, decimal comma", "spaces around text", "2 rows without any"):
-        assert note in err
-    run(on(table, "visits", "--alpha 0.1", output="here.mmtfl"), capsys)
-    here, there = (mmtfl.load(table / name) for name in ("here.mmtfl", "m.mmtfl"))
-    np.testing.assert_array_equal(there.coef_, here.coef_)
-
-
 def test_new_labels_are_counted_and_misspelt_ones_suspected(table, capsys):
     run(on(table, "visits", "--alpha 0.1"), capsys)
     new = visits(6, seed=1).assign(site=["Bern ", " Cork", "Berne", "Oslo", "Oslo", "Delft"])

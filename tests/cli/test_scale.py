@@ -126,10 +126,3 @@ def test_a_memory_limit_needs_parquet_and_a_strength(folder, capsys):
 def test_a_pipe_is_no_table(folder, capsys):
     os.mkfifo(folder / "pipe.csv")
     assert "is not an ordinary file" in refusal(command(folder, "pipe", data="pipe.csv"), capsys)
-
-
-def test_a_cluster_without_workers_is_told(folder, capsys):
-    distributed = pytest.importorskip("distributed")
-    with distributed.LocalCluster(n_workers=0, processes=False, dashboard_address="127.0.0.1:0") as cluster:
-        told = refusal(command(folder, "x", f"--dask {cluster.scheduler_address}"), capsys)
-    assert "has no workers" in told

@@ -175,20 +175,6 @@ def test_lasso_and_ridge_rows(step=0.5, alpha=1.2):
     assert_allclose(prox(Z, step, 2, INF, alpha), Z / (1 + 2 * step * alpha), rtol=1e-14)
 
 
-def test_max_norm_row_is_z_minus_its_projection_on_the_l1_ball(step=0.5, alpha=3.0):
-    radius = step * alpha
-    ours = prox(Z, step, INF, 1, alpha)
-    for z, a in zip(Z, ours, strict=True):
-        # bisection on the threshold of the projection
-        low, high = 0.0, np.abs(z).max()
-        for _ in range(200):
-            middle = 0.5 * (low + high)
-            inside = np.maximum(np.abs(z) - middle, 0.0).sum() <= radius
-            low, high = (low, middle) if inside else (middle, high)
-        projection = np.sign(z) * np.maximum(np.abs(z) - high, 0.0) if np.abs(z).sum() > radius else z
-        assert_allclose(a, z - projection, atol=1e-12)
-
-
 # -- scale, signs, degenerate rows -----------------------------------------------------------------------
 
 
@@ -237,12 +223,6 @@ def test_a_solution_is_a_fixed_point(p, k, pooling):
             again = next_row(problem, g, L, numbers, a, thorough=thorough)
             assert_allclose(again, a, rtol=1e-9, atol=rounding * np.abs(g / L).max())
     assert kept > 3
-
-
-def test_only_concave_members_that_search_have_a_short_cut():
-    for (p, k), problem in PROBLEMS.items():
-        is_concave = not make_penalty(p, k, 1.0).is_convex
-        assert problem.has_short_cut == (is_concave and (p not in (2, INF) or k == "log"))
 
 
 # -- all rows at once ------------------------------------------------------------------------------------

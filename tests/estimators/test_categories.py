@@ -5,11 +5,9 @@ import pandas as pd
 import polars as pl
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from sklearn.model_selection import cross_val_score
 
 import mmtfl
 from mmtfl import DirtyRegressor, MMTFLClassifier, MMTFLRegressor, MMTFLRegressorCV, TwoStrengthCV
-from mmtfl.model_selection import TaskKFold
 
 RNG = np.random.default_rng(0)
 DIET, SMOKER = RNG.choice(["fish", "meat", "none"], 90), RNG.choice(["no", "yes"], 90)
@@ -72,13 +70,6 @@ def test_missing_cells_are_filled_and_unknown_levels_told():
     assert_allclose(new, model.predict(frame.assign(diet="meat"), task=SITE))
     with pytest.raises(ValueError, match="no column 'smoker', which the model needs"):
         model.predict(frame.drop(columns="smoker"), task=SITE)
-
-
-def test_folds_of_scikit_learn_encode_their_own_rows():
-    routed = MMTFLRegressor(categorical_features="from_dtype", task_column="site")
-    frame = FRAMES["pandas category"].assign(site=SITE)
-    scores = cross_val_score(routed, frame, Y, groups=SITE, cv=TaskKFold(3, random_state=0))
-    assert scores.min() > -1.0
 
 
 def test_searches_classifiers_new_tasks_and_files_take_categories(tmp_path):

@@ -79,17 +79,6 @@ def slope(kind, y, z, delta=1.35):
 # -- huber and poisson ---------------------------------------------------------------------------------------
 
 
-def test_poisson_is_scikit_learns_at_the_ridge_edge():
-    X, y, *_ = counts()
-    ours = MMTFLRegressor(2, INF, 0.05, loss="poisson", tol=1e-10).fit(X, y)
-    theirs = PoissonRegressor(alpha=0.1, tol=1e-12, solver="newton-cholesky").fit(X, y)
-    assert_allclose(ours.coef_[0], theirs.coef_, atol=1e-8)
-    assert_allclose(ours.intercept_[0], theirs.intercept_, atol=1e-8)
-    assert_allclose(ours.predict(X), theirs.predict(X), rtol=1e-7)
-    assert_allclose(ours.score(X, y), theirs.score(X, y), rtol=1e-8)
-    assert 0.0 <= ours.dual_gap_ <= 1e-8 * ours.objective_
-
-
 def test_huber_hardly_moves_with_targets_far_off_and_is_the_square_with_a_wide_delta():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(100, 8))

@@ -40,12 +40,6 @@ def test_lines_are_a_second_apart_and_the_last_one_always_comes(monkeypatch, cap
     ]  # fmt: skip
 
 
-def test_nothing_is_said_unless_asked_for(capsys):
-    with Progress("search", 1, "paths", shown=False) as quiet:
-        quiet.finish(0)
-    assert capsys.readouterr() == ("", "")
-
-
 def test_a_terminal_has_a_bar_that_an_error_ends(monkeypatch):
     pytest.importorskip("rich")
     screen = Terminal()

@@ -1,7 +1,5 @@
 """A search in stages: what it tries, that it chooses as the full search does, and what it says of itself."""
 
-from itertools import pairwise
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -11,7 +9,7 @@ from mmtfl import MMTFLRegressorCV, SingleTaskRegressorCV
 from mmtfl.datasets import make_tasks
 from mmtfl.model_selection import TaskKFold
 from mmtfl.model_selection.cross_validation import FoldScores, MemberPath
-from mmtfl.model_selection.staged import _coarse, _highest_between, _strong, curves_may_win, staged_scores
+from mmtfl.model_selection.staged import _coarse, _strong, curves_may_win, staged_scores
 from mmtfl.objective.penalties import make_penalty
 from mmtfl.plots.search_display import search_curves
 
@@ -103,28 +101,6 @@ def test_the_strongest_within_an_error_is_found_between_coarse_strengths_too():
     assert 44 not in curves.tried()[0]
 
 
-def test_parabolas_stay_below_what_is_allowed_between_neighbours():
-    rng = np.random.default_rng(0)
-    fine = np.linspace(0.0, 12.0, 121)
-    for _ in range(50):
-        peak, height, bend = rng.uniform(0, 12), rng.normal(), rng.uniform(0.01, 5)
-        curve = height - bend * (fine - peak) ** 2
-        uneven = np.unique([0, 120, *rng.integers(1, 120, size=8)])
-        for grid in (np.arange(0, 121, 10), uneven):
-            highest = _highest_between(curve[grid], grid)
-            tops = [curve[low : high + 1].max() for low, high in pairwise(grid)]
-            assert np.all(tops <= highest + 1e-12)
-
-
-def test_nothing_is_expected_between_neighbours_on_a_steep_slope():
-    # a cliff bends more than any score near it is high: only its top may have more beside it
-    cliff = np.array([0.0, 1.0, 1.1, 0.0, -1.0, -2.0, -3.0])
-    highest = _highest_between(cliff, np.arange(len(cliff)))
-    assert highest[1] > 1.1
-    assert highest[2] < 1.11
-    assert_array_equal(highest[3:], cliff[3:-1])
-
-
 @pytest.mark.parametrize(
     ("level", "folds", "wins"), [(0.5, [0, 1, 2], True), (-0.01, [0, 1, 2], False), (-1.0, [0], False)]
 )
@@ -186,12 +162,6 @@ def test_where_pooling_sets_the_convex_member_far_back_it_is_not_tried_with_othe
     curves.paths = [MemberPath(make_penalty(2, k, 1.0, pooling=w), curves.alphas) for k, w in levels]
     paths, _ = staged_scores(curves.score, curves.paths, 5, "best")
     assert [(path.member.k, path.member.pooling) for path in paths] == entered
-
-
-def test_coarse_grids_have_both_ends_and_short_ones_everything():
-    assert _coarse(100)[[0, -1]].tolist() == [0, 99] and len(_coarse(100)) == 14
-    assert_array_equal(_coarse(23), np.arange(23))
-    assert_array_equal(_coarse(1), [0])
 
 
 # -- searches ----------------------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.optimize import minimize_scalar
 
 from mmtfl.objective.penalties import make_penalty
-from mmtfl.objective.row_sizes import alpha_from_gammas, common_part, euclidean_parts
+from mmtfl.objective.row_sizes import common_part
 from oracles import INF, common_weight
 
 MEMBERS = [(2, 2), (2, 1), (2, INF), (1, 1), (1, INF), (2, "log"), (1, "log")]
@@ -79,15 +79,6 @@ def test_the_product_form_about_mu_costs_as_much_at_its_best_c(p, k):
 
     assert_allclose(cost(best), penalty.value(A), rtol=1e-12)
     assert min(cost(1.01 * best), cost(0.99 * best)) > cost(best)
-
-
-def test_norms_and_sums_tell_the_centred_norm_and_the_common_part():
-    A = draw()
-    for pooling in POOLINGS:
-        penalty = make_penalty(2, 1, 1.0, pooling=pooling)
-        norms, m = euclidean_parts(np.linalg.norm(A, axis=1), A.sum(axis=1), pooling, A.shape[1])
-        assert_allclose(norms, penalty.norms(A), rtol=1e-12)
-        assert_allclose(m, penalty.common_part(A), rtol=1e-12, atol=1e-15)
 
 
 @pytest.mark.parametrize("scale", [1e-170, 1e170])

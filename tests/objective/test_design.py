@@ -128,26 +128,6 @@ def test_a_complete_shared_block_has_the_rows_of_x_once():
     assert gaps.columns(np.arange(D), expand=False).shape == (len(gaps.y), D)
 
 
-@pytest.mark.parametrize("storage", ["C", "float32 F", "csr array", "csc matrix"])
-@pytest.mark.parametrize("layout", LAYOUTS)
-def test_constant_columns_have_no_curvature_beside_an_intercept(layout, storage):
-    tasks, _, _ = make_tasks(layout, storage, weighted=True)
-    assert_array_equal(Design(tasks).curvature[3], 0.0)
-    assert np.all(Design(tasks, fit_intercept=False).curvature[3] > 0)
-
-
-def test_rows_of_weight_zero_are_left_out():
-    X, y, _, w = base_data("stacked", weighted=True)
-    labels = np.repeat(np.arange(T), SIZES)
-    w[[0, 4, 9]] = 0.0
-    kept = w > 0
-    ours = Design(Tasks.from_rows(X, y, labels, w))
-    without = Design(Tasks.from_rows(X[kept], y[kept], labels[kept], w[kept]))
-    assert_allclose(ours.row_weight, without.row_weight)
-    assert_allclose(ours.curvature, without.curvature)
-    assert ours.row_weight.min() > 0
-
-
 def test_task_sums_means_and_spread():
     tasks, _, weights = make_tasks("stacked", "C", weighted=True)
     design = Design(tasks)

@@ -93,11 +93,6 @@ def test_what_is_solved_at_once_is_converged():
         assert solve(tasks, LOSSES["squared"], make_penalty(2, INF, 0.3)).converged
 
 
-def test_concave_members_have_no_gap():
-    problem = make_problem(0)
-    assert problem.solve(make_penalty(2, 1, 0.5)).dual_gap is None
-
-
 # -- with scikit-learn -----------------------------------------------------------------------------------
 
 

@@ -7,7 +7,6 @@ from numpy.testing import assert_allclose
 from mmtfl.engines.threads import Threads
 from mmtfl.objective.penalties import make_penalty
 from mmtfl.solvers.algorithm1 import run_passes
-from mmtfl.solvers.row_descent import RowDescent
 from oracles import (
     INF,
     LOSSES,
@@ -141,20 +140,3 @@ def test_quicker_passes_never_rise_and_end_no_higher(p, k, loss):
         assert np.all(np.diff(quick) <= 1e-9 * quick[0])
         # another local minimum may be met, but not a much worse one
         assert quick[-1] <= plain[-1] * (1 + 3e-3)
-
-
-@pytest.mark.parametrize(("p", "k"), [(1, 1), (2, 1)])
-def test_the_first_rough_pass_of_a_logistic_loss_can_be_followed_to_its_end(p, k):
-    """The start of concave members: the weighted problem at c = 1, which is the first pass of Algorithm 1."""
-    problem = make_problem(2, loss="logistic", sizes=(25, 18, 30), d=12)
-    penalty = make_penalty(p, k, 0.05 * largest_null_slope(problem))
-    ours = problem.ours()
-    weighted = penalty.weighted(np.full(12, penalty.start_weight()))
-    exact = RowDescent(ours).solve(weighted, max_iter=100, tol=1e-9).objective
-    descent = RowDescent(ours)
-    descent.working_set.add(np.arange(12))
-    rough, followed = (
-        ours.value(weighted, *descent.rough_passes(penalty, 1, follow=follow)) / exact - 1.0
-        for follow in (False, True)
-    )
-    assert 0.0 <= followed < 1e-3 < rough

@@ -48,10 +48,14 @@ def solved(p, k, loss, shape, solver, *, strength=0.35, tol=TOL, eps=1e-2, seed=
     return problem, alpha, solution, G, 10 * tol * size
 
 
-def check_kept_rows(A, G, p, k, alpha, atol):
+def check_kept_rows(A, G, p, k, alpha, atol, eps=1e-2):
     """Section 6: the slope of the loss is minus the slope of the penalty, entry by entry."""
     S = row_sums(A, p)[:, None]
-    weight = alpha * (k / (p + k)) * S ** (k / (p + k) - 1)  # lambda e S^(e-1)
+    if k == "log":
+        weight = alpha / (eps + S)
+    else:
+        e = 1.0 if k == INF else k / (p + k)
+        weight = alpha * e * S ** (e - 1)  # lambda e S^(e-1)
     if p == 1:
         on = A != 0
         assert_allclose(G[on], (-weight * np.sign(A))[on], atol=atol)
@@ -122,20 +126,12 @@ def test_no_single_row_can_be_improved_under_squared_loss(p, k, shape):
 
 @pytest.mark.parametrize("loss", EVERY_LOSS)
 @pytest.mark.parametrize("solver", SOLVERS)
-def test_lasso_rows_entry_by_entry(loss, solver):
-    _, alpha, solution, G, atol = solved(1, INF, loss, "ragged", solver)
+@pytest.mark.parametrize(("p", "shape"), [(1, "ragged"), (2, "more features than rows")])
+def test_entries_of_the_lasso_and_of_ridge(p, shape, loss, solver):
+    _, alpha, solution, G, atol = solved(p, INF, loss, shape, solver)
     on = solution.A != 0
-    assert 0 < on.sum() < on.size
-    assert_allclose(G[on], -alpha * np.sign(solution.A[on]), atol=atol)
-    assert np.all(np.abs(G[~on]) <= alpha + atol)
-
-
-@pytest.mark.parametrize("loss", EVERY_LOSS)
-@pytest.mark.parametrize("solver", SOLVERS)
-def test_ridge_rows(loss, solver):
-    _, alpha, solution, G, atol = solved(2, INF, loss, "more features than rows", solver)
-    assert np.all(solution.A != 0)
-    assert_allclose(G, -2 * alpha * solution.A, atol=atol)
+    assert 0 < on.sum() < on.size if p == 1 else on.all()
+    check_kept_rows(solution.A, G, p, INF, alpha, atol)
 
 
 @pytest.mark.parametrize("loss", EVERY_LOSS)
@@ -164,14 +160,9 @@ def test_the_log_edge_is_stationary_and_descends(p, loss, solver, eps=0.2):
     A = solution.A
     assert np.any(A)
     assert np.all(np.diff(solution.history) <= 1e-12 * solution.history[0])
-    weight = alpha / (eps + row_sums(A, p))[:, None]
-    if p == 2:
-        assert_allclose(G, -2 * weight * A, atol=atol)
-        return
+    check_kept_rows(A, G, p, "log", alpha, atol, eps)
     on = A != 0
-    assert not on.all()
-    assert_allclose(G[on], (-weight * np.sign(A))[on], atol=atol)
-    assert np.all((np.abs(G) <= weight + atol)[~on])
+    assert on.all() == (p == 2)
     L = row_curvature(problem, solution)
     for j in np.flatnonzero(~np.any(on, axis=1)):
         least, _ = brute_force_row(-G[j], L[j], p, "log", alpha, eps, n_grid=15)

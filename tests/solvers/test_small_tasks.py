@@ -66,12 +66,3 @@ def test_very_many_small_tasks_are_solved_as_low_as_from_several_starts(alpha):
     assert auto.solver == "alternating"
     assert auto.A.any()
     assert auto.objective <= 1.001 * block.objective
-
-
-def test_slopes_of_many_small_tasks_are_those_of_each():
-    rng = np.random.default_rng(2)
-    labels = np.repeat(np.arange(1200), rng.integers(1, 8, 1200))
-    X, v = rng.normal(size=(len(labels), 3)), rng.normal(size=len(labels))
-    design = Design(Tasks.from_rows(X, v, labels))
-    by_hand = np.array([X[labels == t].T @ v[labels == t] for t in range(1200)]).T
-    assert_allclose(design.correlate(v), by_hand, atol=1e-12)

@@ -3,11 +3,9 @@
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
-from scipy.optimize import minimize
 
 from mmtfl.objective.penalties import make_penalty
-from mmtfl.tasks import Tasks
-from oracles import INF, LOSSES, Problem, joint_objective, largest_null_slope, make_problem, solve
+from oracles import INF, LOSSES, Problem, joint_objective, largest_null_slope, make_problem
 
 TOL = 1e-8
 
@@ -47,38 +45,6 @@ def test_a_duplicated_task_is_one_task_at_another_alpha(p, k, loss):
 
 
 # -- one task --------------------------------------------------------------------------------------------
-
-
-def penalised(a, X, y, r, alpha):
-    centred = X - X.mean(axis=0)
-    residual = (y - y.mean())[:, None] - centred @ a
-    return 0.5 * np.sum(residual**2, axis=0) / len(y) + alpha * np.sum(np.abs(a) ** r, axis=0)
-
-
-@pytest.mark.parametrize("solver", ["auto", "alternating", "block"])
-@pytest.mark.parametrize("d", [1, 2])
-@pytest.mark.parametrize(
-    ("p", "k"), [(2, 1), (1, 2), (1, 1), (2, 2), (3, 0.5), (INF, 0.5), (2, INF), (1.5, 1)]
-)
-def test_with_one_task_every_row_penalty_is_a_power_of_its_entry(p, k, d, solver):
-    rng = np.random.default_rng(d)
-    X = rng.normal(size=(30, d))
-    r = power(p, k)
-    for coefficient, alpha in ((1.5, 0.3), (0.2, 0.3)):
-        y = X @ np.full(d, coefficient) + 0.5 * rng.normal(size=30)
-        solution = solve(
-            Tasks.from_rows(X, y), LOSSES["squared"], make_penalty(p, k, alpha), solver=solver, tol=TOL
-        )
-        axis = np.linspace(-2.5, 2.5, 251)
-        grid = np.array(np.meshgrid(*[axis] * d)).reshape(d, -1)
-        values = penalised(grid, X, y, r, alpha)
-        polished = minimize(
-            lambda a, y=y, alpha=alpha: penalised(a[:, None], X, y, r, alpha)[0],
-            grid[:, values.argmin()],
-            method="Nelder-Mead",
-            options={"xatol": 1e-9, "fatol": 1e-13},
-        )
-        assert_allclose(solution.objective, min(polished.fun, values.min()), rtol=1e-7)
 
 
 @pytest.mark.parametrize("loss", LOSSES)

@@ -108,34 +108,24 @@ def test_labels_that_are_numbers_stay_numbers():
 # -- refusals ------------------------------------------------------------------------------------------------
 
 
-def test_too_few_rows_in_a_fold_are_refused():
-    agreed = agreement(table(), least_rows=10)
-    with pytest.raises(
-        ValueError, match="Task 'Cork' has 9 rows in a fold, and the agreement asks for at least 10"
-    ):
-        agreed.summarise(table(["Cork"], n=29))
-
-
-def test_a_rare_category_is_refused():
-    agreed, frame = agreement(table(), least_rows=5), table(["Cork"])
-    frame["ward"] = np.where(np.arange(N) < 6, "surgery", "medicine")
-    with pytest.raises(ValueError, match="rows differ from the rest in 'ward=surgery'"):
-        agreed.summarise(frame)
-
-
-def test_a_rare_reference_is_refused_too():
-    agreed, frame = agreement(table(), least_rows=5), table(["Cork"])
-    frame["ward"] = np.where(np.arange(N) % 2, "surgery", "intensive")
-    frame.loc[:5, "ward"] = "medicine"
-    with pytest.raises(ValueError, match="rows differ from the rest in 'ward=medicine'"):
-        agreed.summarise(frame)
-
-
-def test_a_number_that_is_nearly_always_the_same_is_refused():
+RARE = {  # columns of a site whose rows could be told apart
+    "Task 'Cork' has 9 rows in a fold, and the agreement asks for at least 10": {},
+    "rows differ from the rest in 'ward=surgery'": {
+        "ward": np.where(np.arange(N) < 6, "surgery", "medicine")
+    },
+    "rows differ from the rest in 'ward=medicine'": {  # the reference too
+        "ward": np.where(np.arange(N) < 6, "medicine", np.where(np.arange(N) % 2, "surgery", "intensive"))
+    },
     # sums over such a column are those of the one row that differs
-    agreed, frame = agreement(table()), table(["Cork"])
-    frame["age"] = np.where(np.arange(N) == 9, 81.0, 0.0)
-    with pytest.raises(ValueError, match="only 1 of 40 rows differ from the rest in 'age'"):
+    "only 1 of 40 rows differ from the rest in 'age'": {"age": np.where(np.arange(N) == 9, 81.0, 0.0)},
+}
+
+
+@pytest.mark.parametrize("told", RARE)
+def test_what_would_tell_single_rows_apart_is_refused(told):
+    frame = table(["Cork"]).assign(**RARE[told]) if RARE[told] else table(["Cork"], n=29)
+    agreed = agreement(table(), **({} if "age" in told else {"least_rows": 5 if RARE[told] else 10}))
+    with pytest.raises(ValueError, match=told):
         agreed.summarise(frame)
 
 

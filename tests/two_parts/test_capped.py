@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from mmtfl import CappedClassifier, CappedRegressor, MMTFLRegressor
+from mmtfl import CappedRegressor, MMTFLRegressor
 from mmtfl.datasets import make_tasks
 from mmtfl.objective.penalties import make_penalty
 from mmtfl.solvers.capped import CappedRows, solve_capped
@@ -83,19 +83,3 @@ def test_found_features_are_not_shrunk():
     summary = capped.summary()
     assert list(summary.columns)[:4] == ["feature", "size", "n_tasks", "kind"]
     assert set(summary["feature"][:3]) == {f"x{j}" for j in found}
-
-
-def test_the_classifier_too():
-    data = make_tasks(
-        n_tasks=3,
-        n_samples=300,
-        n_features=10,
-        n_informative=2,
-        classification=True,
-        noise=1.0,
-        random_state=0,
-    )
-    model = CappedClassifier(alpha=0.05, cap=1.0).fit(data.X, data.y, task=data.task)
-    assert set(np.flatnonzero(model.capped_)) <= set(np.flatnonzero(data.support.any(axis=0)))
-    assert model.capped_.any()
-    assert model.score(data.X, data.y, task=data.task) > 0.75

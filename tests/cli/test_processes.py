@@ -1,6 +1,5 @@
 """The command line as people run it: processes, pipes, Ctrl-C, disks that are full."""
 
-import json
 import os
 import re
 import signal
@@ -21,26 +20,6 @@ def run(*tokens, cwd, **options):
     return subprocess.run(
         [*COMMAND, *map(str, tokens)], cwd=cwd, capture_output=True, text=True, encoding="utf-8", **options
     )
-
-
-def test_from_a_table_to_an_answer(tmp_path):
-    """The commands of `mmtfl --help`, typed one after the other."""
-    done = run("datasets", "tasks", "--tasks", 4, "--features", 12, "-o", "t.csv", cwd=tmp_path)
-    assert (done.returncode, done.stdout) == (0, "")
-    tokens = done.stderr.splitlines()[-1].removeprefix("Next: mmtfl ").split()
-    done = run(*tokens, "--pk", "2,1", "--alphas", "10", cwd=tmp_path)
-    assert done.returncode == 0
-    assert "Written: t.mmtfl" in done.stderr
-    assert "Held-out R^2: median" in done.stdout
-    done = run("inspect", "t.mmtfl", "--json", cwd=tmp_path)
-    assert json.loads(done.stdout)["provenance"]["command"] == "mmtfl " + " ".join(
-        [*tokens, "--pk", "2,1", "--alphas", "10"]
-    )
-    done = run("predict", "t.mmtfl", "t.csv", "-o", "p.parquet", cwd=tmp_path)
-    assert done.returncode == 0
-    found = pd.read_parquet(tmp_path / "p.parquet")
-    assert found["prediction"].corr(found["y"]) > 0.5
-    assert {path.name for path in tmp_path.iterdir()} == {"t.csv", "t.mmtfl", "p.parquet"}
 
 
 @pytest.mark.parametrize("n_jobs", [1, 2])

@@ -521,11 +521,12 @@ def test_force_writes_over(folder, tmp_path, capsys):
     assert output.read_text().startswith("site,age")
 
 
-@pytest.mark.parametrize("command", ["fit", "predict", "datasets"])
+@pytest.mark.parametrize("command", ["fit", "predict", "report", "datasets"])
 def test_a_full_disk_is_one_line_and_leaves_nothing(folder, tmp_path, capsys, monkeypatch, command):
     tokens = {
         "fit": fit(folder / "data.csv", tmp_path / "a.mmtfl", "--alpha", "0.1"),
         "predict": ["predict", folder / "model.mmtfl", folder / "data.csv", "-o", tmp_path / "a.csv"],
+        "report": ["report", folder / "model.mmtfl", "-o", tmp_path / "a.html"],
         "datasets": ["datasets", "d1", "-o", tmp_path / "a.parquet"],
     }[command]
 

@@ -6,11 +6,11 @@ import polars as pl
 import pytest
 from numpy.testing import assert_allclose
 from sklearn import metrics as skm
-from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, clone
-from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
+from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+from mmtfl import MMTFLClassifier, MMTFLRegressor
 from mmtfl.model_selection import per_task_scores, task_scorer
 from mmtfl.model_selection.metrics import mean_task_score, pooled_score
 
@@ -32,46 +32,6 @@ def classification():
     score = rng.standard_normal(60)
     y = (score + rng.standard_normal(60) > 0).astype(int)
     return y, 1 / (1 + np.exp(-score)), task
-
-
-class ByTask(BaseEstimator):
-    """One model per task; the tasks come as an argument, or from a column of the frame."""
-
-    __metadata_request__fit = {"task": True}  # noqa: RUF012
-    __metadata_request__predict = {"task": True}  # noqa: RUF012
-    __metadata_request__predict_proba = {"task": True}  # noqa: RUF012
-
-    def __init__(self, model=None, task_column=None):
-        self.model, self.task_column = model, task_column
-
-    def _read(self, X, task):
-        if self.task_column is not None:
-            assert task is None
-            return np.asarray(X.drop(columns=self.task_column)), np.asarray(X[self.task_column])
-        return np.asarray(X), np.asarray(task)
-
-    def fit(self, X, y, task=None):
-        X, task = self._read(X, task)
-        self.models_ = {t: clone(self.model).fit(X[task == t], y[task == t]) for t in np.unique(task)}
-        if hasattr(self.model, "predict_proba"):
-            self.classes_ = np.unique(y)
-        return self
-
-    def _each(self, method, X, task):
-        X, task = self._read(X, task)
-        return np.array([getattr(self.models_[t], method)(x[None])[0] for x, t in zip(X, task, strict=True)])
-
-    def predict(self, X, task=None):
-        return self._each("predict", X, task)
-
-
-class RegressorByTask(RegressorMixin, ByTask):
-    pass
-
-
-class ClassifierByTask(ClassifierMixin, ByTask):
-    def predict_proba(self, X, task=None):
-        return self._each("predict_proba", X, task)
 
 
 @pytest.fixture
@@ -228,7 +188,7 @@ def test_wrong_input_is_named(regression):
 
 def test_scorer_hands_the_task_to_predict(problem):
     X, y, task = problem
-    model = RegressorByTask(LinearRegression()).fit(X, y, task)
+    model = MMTFLRegressor(2, np.inf, 1e-3).fit(X, y, task)
     expected = mean_task_score(y, model.predict(X, task), task)
     assert expected > 0.9
     assert task_scorer()(model, X, y, task=task) == expected
@@ -239,7 +199,7 @@ def test_scorer_hands_the_task_to_predict(problem):
 def test_scorer_finds_the_tasks_in_the_column_of_the_estimator(problem):
     X, y, task = problem
     frame = pd.DataFrame(X, columns=["u", "v"]).assign(site=task)
-    model = RegressorByTask(LinearRegression(), task_column="site").fit(frame, y)
+    model = MMTFLRegressor(2, np.inf, 1e-3, task_column="site").fit(frame, y)
     expected = mean_task_score(y, model.predict(frame), task)
     assert expected != pooled_score(y, model.predict(frame))
     assert task_scorer()(model, frame, y) == expected
@@ -267,7 +227,7 @@ def test_scorer_reads_two_dimensional_targets(problem):
 def test_scorer_asks_for_the_response_the_metric_needs(problem, metric):
     X, y, task = problem
     y = (y > 0).astype(int)
-    model = ClassifierByTask(LogisticRegression()).fit(X, y, task)
+    model = MMTFLClassifier(2, np.inf, 1e-2).fit(X, y, task)
     hard = metric in ("accuracy", "f1")
     response = model.predict(X, task) if hard else model.predict_proba(X, task)[:, 1]
     assert task_scorer(metric)(model, X, y, task=task) == pytest.approx(

@@ -108,25 +108,22 @@ def test_labels_that_are_numbers_stay_numbers():
 # -- refusals ------------------------------------------------------------------------------------------------
 
 
-RARE = {  # columns of a site whose rows could be told apart
-    "Task 'Cork' has 9 rows in a fold, and the agreement asks for at least 10": {},
-    "rows differ from the rest in 'ward=surgery'": {
-        "ward": np.where(np.arange(N) < 6, "surgery", "medicine")
-    },
-    "rows differ from the rest in 'ward=medicine'": {  # the reference too
-        "ward": np.where(np.arange(N) < 6, "medicine", np.where(np.arange(N) % 2, "surgery", "intensive"))
-    },
+ROWS = np.arange(N)
+RARE = [  # columns of a site in which single rows could be told apart
+    ({}, 29, 10, "Task 'Cork' has 9 rows in a fold, and the agreement asks for at least 10"),
+    ({"ward": np.where(ROWS < 6, "surgery", "medicine")}, N, 5, "differ from the rest in 'ward=surgery'"),
+    # the reference too
+    ({"ward": np.select([ROWS < 6, ROWS % 2 == 1], ["medicine", "surgery"], "intensive")}, N, 5,
+     "rows differ from the rest in 'ward=medicine'"),
     # sums over such a column are those of the one row that differs
-    "only 1 of 40 rows differ from the rest in 'age'": {"age": np.where(np.arange(N) == 9, 81.0, 0.0)},
-}
+    ({"age": np.where(ROWS == 9, 81.0, 0.0)}, N, 3, "only 1 of 40 rows differ from the rest in 'age'"),
+]  # fmt: skip
 
 
-@pytest.mark.parametrize("told", RARE)
-def test_what_would_tell_single_rows_apart_is_refused(told):
-    frame = table(["Cork"]).assign(**RARE[told]) if RARE[told] else table(["Cork"], n=29)
-    agreed = agreement(table(), **({} if "age" in told else {"least_rows": 5 if RARE[told] else 10}))
+@pytest.mark.parametrize(("columns", "n", "least_rows", "told"), RARE)
+def test_what_would_tell_single_rows_apart_is_refused(columns, n, least_rows, told):
     with pytest.raises(ValueError, match=told):
-        agreed.summarise(frame)
+        agreement(table(), least_rows=least_rows).summarise(table(["Cork"], n=n).assign(**columns))
 
 
 def test_numbers_that_hardly_repeat_are_no_cells():

@@ -39,6 +39,11 @@ def test_half_a_standard_error_of_the_paired_difference_is_a_tie():
         assert (within([BEST[0], BEST[0] - behind + noise], 0.5) == [0, 1]) == tied
 
 
+def test_one_standard_error_is_that_of_the_mean_over_folds():
+    scores = np.array([[-0.1, -0.1], [0.1, 0.1], [0.0, 2.0]])  # the mean of the last is 1, its error 1
+    assert choose([scores], "one_se") == (0, 1)
+
+
 def test_repeated_folds_decide_among_those_that_have_them():
     order = [(0,), (1,), (0,)]
     other = BEST - 0.001

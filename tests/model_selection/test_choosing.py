@@ -29,6 +29,7 @@ def test_of_members_that_tie_lines_then_convex_then_pooled_ones_are_chosen():
     assert choose([BEST, tie, tie, tie], order=order) == (1, 0)
     assert choose([BEST, tie - 0.1, tie, tie], order=order) == (2, 0)
     assert choose([BEST, tie - 0.1, tie - 0.1, tie], order=order) == (0, 0)
+    assert choose([BEST, tie - 0.024], order=order[:2]) == (0, 0)  # three quarters of an error are no tie
     assert choose([tie - 0.1, tie - 0.1, tie - 0.1, BEST], order=order) == (3, 0)
 
 

@@ -24,7 +24,7 @@ import os, signal, sys
 import numpy as np
 from mmtfl.objective.penalties import make_penalty
 from mmtfl.solvers.checkpoint import FitCheckpoint, Checkpoint
-from oracles import LOSSES, make_problem, solve
+from oracles import make_problem
 
 def report(n_passes, *_):
     if n_passes == 20 and len(sys.argv) > 2:
@@ -48,26 +48,29 @@ def run(code, *arguments):
     )
 
 
+def kept_in(path):
+    return FitCheckpoint(Checkpoint(path, "a fit"))
+
+
+def same(one, other):
+    for name in ("A", "history", "objective", "violation", "dual_gap"):
+        assert_array_equal(getattr(one, name), getattr(other, name), err_msg=name)
+
+
 @pytest.mark.parametrize("how", ["SIGINT", "SIGTERM", "SIGKILL"])
 def test_a_killed_fit_goes_on_and_ends_with_the_same_bits(how, tmp_path):
-    path = str(tmp_path / "fit.checkpoint")
+    path, told = str(tmp_path / "fit.checkpoint"), []
     dead = run(FIT, path, how)
     assert dead.returncode in (-getattr(signal, how), 1), dead.stderr  # SIGINT may be told as an exception
-    passes = FitCheckpoint(Checkpoint(path, "a fit")).passes()
-    assert len(passes["history"]) == 16  # the last one saved
+    assert len(kept_in(path).passes()["history"]) == 16  # the last one saved
     assert os.listdir(tmp_path) == ["fit.checkpoint"]  # nothing half written beside it
     problem = make_problem(3, loss="logistic", sizes=(14, 9, 21, 30), d=16)
-    penalty, told = make_penalty(2, 1, 0.03), []
-    whole = problem.solve(penalty, solver="alternating")
-    checkpoint = FitCheckpoint(Checkpoint(path, "a fit"))
-    rest = problem.solve(penalty, solver="alternating", checkpoint=checkpoint,
-        report=lambda n, *_: told.append(n),
-    )  # fmt: skip
+    options = {"solver": "alternating", "report": lambda n, *_: told.append(n)}
+    rest = problem.solve(make_penalty(2, 1, 0.03), checkpoint=kept_in(path), **options)
     assert told[0] == 17  # it did go on
+    whole = problem.solve(make_penalty(2, 1, 0.03), solver="alternating")
     assert whole.n_iter > 20 and whole.A.any()
-    assert_array_equal(rest.A, whole.A)
-    assert_array_equal(rest.history, whole.history)
-    assert rest.violation == whole.violation
+    same(rest, whole)
     assert run(FIT, path).returncode == 0  # and another process finds the end there
     assert_array_equal(np.load(path + ".npy"), whole.A)
 
@@ -75,17 +78,13 @@ def test_a_killed_fit_goes_on_and_ends_with_the_same_bits(how, tmp_path):
 @pytest.mark.parametrize(("p", "k"), [(2, 1), (1, 1), (2, 2), (1.5, 1), (2, float("inf")), (1, "log")])
 def test_going_on_from_any_pass_ends_with_the_same_bits(p, k, tmp_path, monkeypatch):
     monkeypatch.setattr("mmtfl.solvers.algorithm1._KEEP_PASSES", 1)
-    problem = make_problem(3, sizes=(14, 9, 21, 30), d=16)
+    problem, n_passes = make_problem(3, sizes=(14, 9, 21, 30), d=16), []
     penalty = make_penalty(p, k, (0.02 if k == "log" else 0.2) * largest_null_slope(problem))
 
     class Stop(Exception):
         pass
 
-    whole = problem.solve(penalty, solver="alternating")
-    n_passes = []
-    problem.solve(penalty, solver="alternating",
-        report=lambda n, *_: n_passes.append(n),
-    )  # fmt: skip
+    whole = problem.solve(penalty, solver="alternating", report=lambda n, *_: n_passes.append(n))
     for stop in range(1, len(n_passes) + 1, max(1, len(n_passes) // 6)):
 
         def report(n, *_, stop=stop):
@@ -94,23 +93,10 @@ def test_going_on_from_any_pass_ends_with_the_same_bits(p, k, tmp_path, monkeypa
 
         path = tmp_path / f"{stop}.checkpoint"
         try:
-            problem.solve(penalty, solver="alternating", report=report,
-                checkpoint=FitCheckpoint(Checkpoint(path, "x")),
-            )  # fmt: skip
+            problem.solve(penalty, solver="alternating", report=report, checkpoint=kept_in(path))
         except Stop:
-            assert len(FitCheckpoint(Checkpoint(path, "x")).passes()["history"]) == stop
-        rest = problem.solve(
-            penalty,
-            solver="alternating",
-            checkpoint=FitCheckpoint(Checkpoint(path, "x")),
-        )
-        assert_array_equal(rest.A, whole.A)
-        assert_array_equal(rest.history, whole.history)
-        assert (rest.objective, rest.violation, rest.dual_gap) == (
-            whole.objective,
-            whole.violation,
-            whole.dual_gap,
-        )
+            assert len(kept_in(path).passes()["history"]) == stop
+        same(problem.solve(penalty, solver="alternating", checkpoint=kept_in(path)), whole)
 
 
 # -- through the estimators ----------------------------------------------------------------------------------
@@ -198,12 +184,12 @@ def test_forged_passes_are_refused(tmp_path):
     path = tmp_path / "fit.checkpoint"
     run(FIT, str(path), "SIGKILL")
     written = path.read_bytes()
-    assert FitCheckpoint(Checkpoint(path, "a fit")).passes(16, 4) is not None
+    assert kept_in(path).passes(16, 4) is not None
     for name in ("A", "intercept", "weights", "norms", "effect", "history", "numbers"):
         path.write_bytes(written)
         forged(path, put(name, lambda array: array * np.nan))
         with pytest.raises(ValueError, match="not a sound checkpoint"):
-            FitCheckpoint(Checkpoint(path, "a fit")).passes(16, 4)
+            kept_in(path).passes(16, 4)
 
 
 def test_forged_scores_are_refused(rows, tmp_path):

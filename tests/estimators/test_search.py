@@ -365,3 +365,13 @@ def _counted(function, calls):
     out = cached_property(counting)
     out.__set_name__(Problem, "null_gradient")
     return out
+
+
+# -- degenerate but legal ----------------------------------------------------------------------------------
+
+
+def test_constant_targets_choose_the_empty_model(rows):
+    X, _, task = rows
+    model = regressor(pk=((2, 2), (2, 1))).fit(X, np.full(90, 0.1), task)
+    assert not model.coef_.any()
+    assert_allclose(model.intercept_, 0.1)

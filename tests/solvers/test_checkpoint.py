@@ -223,11 +223,16 @@ def test_a_place_that_takes_no_checkpoint_is_known_before_the_work(rows, tmp_pat
         MMTFLRegressor(2, 1, 0.2, checkpoint=tmp_path / "fit.checkpoint").fit(*rows)
 
 
-def test_a_saved_model_is_not_a_checkpoint(rows, tmp_path):
+def test_a_saved_model_and_damaged_files_are_refused_and_left(rows, tmp_path):
     path = tmp_path / "model.mmtfl"
     MMTFLRegressor(2, 1, 0.2).fit(*rows).save(path)
-    with pytest.raises(ValueError, match="is not a checkpoint"):
-        MMTFLRegressor(2, 1, 0.2, checkpoint=path).fit(*rows)
+    whole = path.read_bytes()
+    for content, told in ((whole, "is not a checkpoint"), (whole[:-100], "checkpoint: remove it"),
+                          (b"not a checkpoint", "checkpoint: remove it")):  # fmt: skip
+        path.write_bytes(content)
+        with pytest.raises(ValueError, match=rf"model\.mmtfl' .*{told}"):
+            MMTFLRegressor(2, 1, 0.2, checkpoint=path).fit(*rows)
+        assert path.read_bytes() == content
 
 
 SEARCH = textwrap.dedent("""

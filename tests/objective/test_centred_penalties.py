@@ -6,7 +6,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.optimize import minimize_scalar
 
 from mmtfl.objective.penalties import make_penalty
-from mmtfl.objective.row_sizes import common_part
+from mmtfl.objective.row_sizes import alpha_from_gammas, common_part
 from oracles import INF, common_weight
 
 MEMBERS = [(2, 2), (2, 1), (2, INF), (1, 1), (1, INF), (2, "log"), (1, "log")]

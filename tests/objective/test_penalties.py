@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.optimize import minimize
 
 from mmtfl.objective.penalties import make_penalty
-from mmtfl.objective.product import gammas_from_alpha
+from mmtfl.objective.row_sizes import gammas_from_alpha
 from oracles import INF, row_penalties, row_sums
 
 POWERS = [

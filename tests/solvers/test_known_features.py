@@ -10,7 +10,7 @@ from mmtfl.objective.norms import EntryNorm, RowNorm, TwoNorms
 from mmtfl.objective.penalties import make_penalty
 from mmtfl.objective.row_sizes import centred_norms
 from mmtfl.solvers.path import Paths, alpha_max, solve_path
-from mmtfl.solvers.two_parts import solve_additive
+from mmtfl.solvers.strengths import solve_additive
 from oracles import (
     INF,
     LOSSES,

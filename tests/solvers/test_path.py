@@ -17,8 +17,7 @@ from mmtfl.objective.penalties import make_penalty, row_norms
 from mmtfl.objective.problem import Problem
 from mmtfl.solvers.algorithm1 import run_passes
 from mmtfl.solvers.path import Path, Paths, alpha_grid, alpha_max, solve_path
-from mmtfl.solvers.row_descent import RowDescent
-from mmtfl.solvers.starts import best_of_starts
+from mmtfl.solvers.row_descent import RowDescent, best_of_starts
 from mmtfl.solvers.working_set import WorkingSet
 from oracles import (
     EVERY_LOSS,

@@ -43,10 +43,10 @@ def test_passes_are_those_of_every_task_alone(loss, p, pooling, fit_intercept, w
     problem = Problem(Design(tasks, column_scale=scale, fit_intercept=fit_intercept), loss)
     penalty, found = make_penalty(p, 1, 0.1 if loss.has_classes else 0.3, pooling=pooling), {}
     for few in (0, 16):
-        monkeypatch.setattr(small_tasks, "FEW_ROWS", few)
+        monkeypatch.setattr(task_step, "FEW_ROWS", few)
         options = {"max_iter": 6, "tol": 1e-10, "accelerate": p == 2.0 and not loss.has_classes}
         found[few] = run_passes(problem, penalty, Threads(2), **options)
-    assert 0 < small_tasks.are_small(tasks, 1.0).sum() < tasks.n_tasks
+    assert 0 < task_step.are_small(tasks, 1.0).sum() < tasks.n_tasks
     assert np.count_nonzero(found[0][0]) > 0
     exact = p == 2.0 and not loss.has_classes  # other tasks are solved to a tolerance
     for together, alone in zip(found[16], found[0], strict=True):

@@ -11,7 +11,7 @@ from scipy import sparse
 from mmtfl.objective.norms import ColumnNorm, EntryNorm, RowNorm, TraceNorm, TwoNorms
 from mmtfl.objective.penalties import make_penalty
 from mmtfl.solvers.part_solvers import BothParts
-from mmtfl.solvers.two_parts import AdditiveGrid, PassDescent, additive_descent, solve_additive
+from mmtfl.solvers.strengths import AdditiveGrid, PassDescent, additive_descent, solve_additive
 from oracles import LOSSES, conic_loss, loss_gradient, loss_part, make_problem, minimum, problem_of
 from two_parts.conic_parts import conic_norm, plain_norm
 

@@ -7,7 +7,7 @@ from numpy.testing import assert_allclose
 from mmtfl import CappedRegressor, MMTFLRegressor
 from mmtfl.datasets import make_tasks
 from mmtfl.objective.penalties import make_penalty
-from mmtfl.solvers.capped import CappedRows, solve_capped
+from mmtfl.solvers.strengths import CappedRows, solve_capped
 from oracles import largest_null_slope, loss_gradient, loss_part, make_problem
 
 SETTINGS = [

@@ -11,6 +11,8 @@ from numpy.testing import assert_array_equal
 from sklearn.model_selection import KFold
 
 from mmtfl.model_selection import TaskKFold, tasks_train_test_split
+from mmtfl.model_selection.folds import folds_of_tasks
+from mmtfl.tasks.container import Tasks
 
 
 def labels(sizes, seed=0):
@@ -232,3 +234,15 @@ def test_a_task_with_many_rows_is_cut_alike_whatever_other_tasks_there_are():
         strict=True,
     ):
         assert_array_equal(np.searchsorted(own, np.intersect1d(test, own)), by_itself)
+
+
+def test_searches_with_shrunk_levels_test_the_only_row_of_a_class():
+    task = np.repeat(["a", "b"], [4, 9])
+    y = np.array([0, 0, 0, 1, *[0, 1] * 4, 1], dtype=float)
+    tasks = Tasks.from_rows(np.arange(13.0)[:, None], y, task)
+    splitter = TaskKFold(3, random_state=0, stratify=True)
+    bound, every = (folds_of_tasks(splitter, tasks, every_row=all_rows) for all_rows in (False, True))
+    assert 3 not in np.concatenate([test for _, test in bound])
+    assert_array_equal(np.sort(np.concatenate([test for _, test in every])), np.arange(13))
+    for train, test in every:  # the other task has both classes in every part
+        assert set(y[train[train > 3]]) == set(y[test[test > 3]]) == {0.0, 1.0}

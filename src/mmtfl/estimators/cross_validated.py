@@ -63,9 +63,11 @@ class Search(Declared):
     cv : int, splitter or iterable of (train, test)
         None is 5, or 10 where tasks have less than two rows per feature on average. A number n is
         ``TaskKFold(n, random_state=0)`` (stratified for classifiers): every task is in the training part of
-        every fold. Where tasks are columns of y, it splits rows with all their targets if all are observed,
-        and the single observations if some are not; other splitters always split rows. ``TaskTimeSplit``
-        tests rows that come later in their task. With ``fit(groups=)`` folds never separate a group.
+        every fold. With shrunk levels, tasks with a single row of a class are dealt as if they had no
+        classes, so that this row is tested too. Where tasks are columns of y, it splits rows with all their
+        targets if all are observed, and the single observations if some are not; other splitters always
+        split rows. ``TaskTimeSplit`` tests rows that come later in their task. With ``fit(groups=)`` folds
+        never separate a group.
     scoring : str or callable
         Score of held-out rows, averaged over tasks, as in ``task_scorer``; rows count by their weight where
         the metric takes weights. None is minus the loss of the rows.
@@ -99,6 +101,8 @@ class Search(Declared):
             folds = check_folds(self._agreed_folds(X), prepared.tasks, with_classes=False)
             return replace(prepared, folds=folds)
         tasks, with_classes = prepared.tasks, is_classifier(model)
+        # levels with a prior need no row of every class in training
+        bound = with_classes and not model._has_prior(tasks)
         labels = None if isinstance(X, StoredTasks) else take_task_column(X, task, model.task_column)[1]
         labels = None if labels is None else check_task_labels(labels, None)
         if groups is not None:
@@ -108,12 +112,12 @@ class Search(Declared):
             raise ValueError(f"Cross-validation needs at least two rows, found n_samples = {n_rows}.")
         cv = self._splitter(tasks, stratify=with_classes)
         if isinstance(cv, TaskSplitter):
-            folds = folds_of_tasks(cv, tasks)
+            folds = folds_of_tasks(cv, tasks, every_row=with_classes and not bound)
         elif isinstance(X, StoredTasks):
             raise ValueError(self._not_for_stored("TaskKFold"))
         else:
             folds = folds_of_rows(cv, y, labels, tasks, groups)
-        folds = check_folds(folds, tasks, with_classes=with_classes and not model._has_prior(tasks))
+        folds = check_folds(folds, tasks, with_classes=bound)
         return replace(prepared, tasks=tasks, folds=folds)
 
     def _agreed_folds(self, summarised: SummarisedTasks) -> list[Fold]:
@@ -138,7 +142,8 @@ class Search(Declared):
         """As many folds as the search has, dealt anew."""
         splitter = TaskKFold(len(prepared.folds), random_state=seed, stratify=is_classifier(self))
         # classes are dealt as evenly as in the first folds, which were checked
-        return check_folds(folds_of_tasks(splitter, prepared.tasks), prepared.tasks, with_classes=False)
+        folds = folds_of_tasks(splitter, prepared.tasks, every_row=prepared.prior is not None)
+        return check_folds(folds, prepared.tasks, with_classes=False)
 
     def _not_for_stored(self, splitter: str) -> str:
         return f"cv={self.cv!r} does not go with stored tasks: give a number of folds, or {splitter}."

@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.model_selection._split import GroupsConsumerMixin
 from sklearn.utils.multiclass import type_of_target
 
-from mmtfl.tasks.checks import check_length, check_task_labels, n_classes
+from mmtfl.tasks.checks import check_length, check_task_labels, class_counts, n_classes
 from mmtfl.tasks.container import Tasks
 
 if TYPE_CHECKING:
@@ -26,10 +26,11 @@ def usual_number(rows_per_task: float, n_features: int) -> int:
     return 10 if rows_per_task < 2 * n_features else 5
 
 
-def folds_of_tasks(splitter: TaskSplitter, tasks: Tasks) -> list[Fold]:
+def folds_of_tasks(splitter: TaskSplitter, tasks: Tasks, *, every_row: bool = False) -> list[Fold]:
     """Folds of a splitter that knows tasks: of rows with all their targets, or of observations.
 
-    Groups stay together. Observations of no weight are in neither part.
+    Groups stay together. Observations of no weight are in neither part. With `every_row` a task that has a
+    single row of some class is dealt as if it had no classes: that row is tested too.
     """
     if by_rows(tasks):
         columns = tasks.y.reshape(tasks.n_tasks, -1).T
@@ -37,8 +38,11 @@ def folds_of_tasks(splitter: TaskSplitter, tasks: Tasks) -> list[Fold]:
         return list(splitter.parts(len(columns), columns, None, together))
     kept = np.arange(tasks.n_samples) if tasks.weights is None else np.flatnonzero(tasks.weights)
     together = None if tasks.groups is None else _numbered(tasks.groups[kept])
-    task = tasks.observation_task[kept]
-    splits = splitter.parts(len(kept), tasks.y[kept], task, together, tasks.labels)
+    task, y = tasks.observation_task[kept], tasks.y[kept]
+    if every_row:
+        alone = np.any(class_counts(y > 0, task, tasks.n_tasks) == 1, axis=1)
+        y = np.where(alone[task], 1.0, y)
+    splits = splitter.parts(len(kept), y, task, together, tasks.labels)
     return [(kept[train], kept[test]) for train, test in splits]
 
 

@@ -104,10 +104,15 @@ def test_cv_is_the_search_on_the_encoded_table(folder, tmp_path, capsys):
 @pytest.mark.parametrize("name", ["auc", "f1", "average_precision", "neg_log_loss"])
 def test_classes_are_searched_by_the_score_asked_for(folder, tmp_path, capsys, name):
     more = ["--pk", "2,2", "--folds", "3", "--alphas", "3", "--scoring", name]
-    out, _ = run(fit(folder / "classes.csv", tmp_path / "a.mmtfl", *more, command="cv"), capsys)
+    shrunk, _ = run(fit(folder / "classes.csv", tmp_path / "a.mmtfl", *more, command="cv"), capsys)
+    assert " over all pairs within 3 sites; mean accuracy " in shrunk
+    assert f"Held-out score ({name}): {mmtfl.load(tmp_path / 'a.mmtfl').best_score_:.4g}, mean of" in shrunk
+    free = [*more, "--levels", "free", "--force"]
+    out, _ = run(fit(folder / "classes.csv", tmp_path / "a.mmtfl", *free, command="cv"), capsys)
     model = mmtfl.load(tmp_path / "a.mmtfl")
     table = model.heldout_scores_
-    assert np.isnan(table["auc"][table["task"] == "Bern"])  # one row of a class is never held out
+    # with free levels, one row of a class is never held out
+    assert np.isnan(table["auc"][table["task"] == "Bern"])
     assert " over all pairs within 2 sites; mean accuracy " in out
     base = f"(always the commoner class: {table['base_rate'].mean():.3f})"
     assert f"mean accuracy {table['accuracy'].mean():.3f} {base}" in out

@@ -210,3 +210,21 @@ class TestClassesAndCounts:
         at = more.intercept_[-1] + more.coef_[-1] @ model.levels_["reference"]
         levels = model.intercept_ + model.coef_ @ model.levels_["reference"]
         assert levels.min() - 1.0 < at < levels.max() + 1.0
+
+
+def test_counts_follow_a_column_of_years_wherever_years_begin():
+    rng = np.random.default_rng(4)
+    T, n = 60, 5
+    task, year = np.repeat(np.arange(T), n), np.tile(np.arange(n), T)
+    level = 3.0 + 1.5 * rng.normal(size=T)
+    y = rng.poisson(np.exp(level[task] + 0.1 * year)).astype(float)
+    columns = np.column_stack([year, rng.normal(size=T)[task], rng.normal(size=T * n)])
+    objective = []
+    for first in (0.0, 1980.0):
+        for pooling in (0.0, 0.999):
+            model = MMTFLRegressor(
+                2, 2, 5.0, pooling=pooling, loss="poisson", levels="shrunk", standardize=True
+            ).fit(columns + np.array([first, 0.0, 0.0]), y, task=task)
+            assert model.converged_
+            objective.append(model.objective_)
+    assert_allclose(objective[2:], objective[:2], rtol=1e-9)

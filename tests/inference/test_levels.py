@@ -212,3 +212,11 @@ def test_values_by_task_are_those_of_the_tasks(loss):
     z, weight, offsets = rng.normal(size=9), rng.uniform(size=9), np.array([0, 2, 6, 9])
     expected = [loss.value(y[a:b], z[a:b], weight[a:b]) for a, b in ((0, 2), (2, 6), (6, 9))]
     assert_allclose(loss.task_values(y, z, weight, offsets), expected)
+
+
+def test_levels_of_slopes_that_have_run_away_are_finite():
+    rng = np.random.default_rng(0)
+    y, offsets = rng.poisson(3.0, size=60).astype(float), np.arange(0, 61, 5)
+    rows = TaskRows(Poisson(), y, np.ones(60), 150.0 * rng.normal(size=60), offsets)
+    found = fit_levels(rows, rng.normal(size=(12, 2)))
+    assert np.isfinite([found.common, found.spread, *found.levels, *found.effects]).all()

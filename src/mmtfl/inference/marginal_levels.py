@@ -20,6 +20,7 @@ NODES, QUICK_NODES = 11, 5  # of the quadrature: in the end, and in searches
 _ROUNDS, _QUICK_ROUNDS = 3, 2  # between tau and b_0, and what the columns say; in searches
 _ROUGHLY = 0.02  # accuracy of the logarithms of what levels scatter by, where it is to be rough
 _CLOSE = 1e-9
+_MOST_BEND, _FAR = 1e15, 100.0  # of levels whose slopes have run away
 _LEAST_BEND = 1e-8  # of a task whose rows say next to nothing of its level
 _SPREADS = 0.02, 30.0  # tau is looked for in between
 _BOUNDS = np.array([(-np.inf, np.log(_SPREADS[0])), (np.inf, np.log(_SPREADS[1]))])
@@ -187,5 +188,5 @@ def _overall_level(rows: TaskRows) -> float:
 def _as_if_normal(rows: TaskRows, columns: np.ndarray, b: np.ndarray, **how: Any) -> LevelModel:
     """What columns say of the levels, from their modes and curvatures."""
     first, second = rows.slopes(b)
-    bend = np.maximum(second, _LEAST_BEND)
-    return NormalLevels(columns, bend).fit(b - first / bend, 1.0, **how)
+    bend = np.clip(second, _LEAST_BEND, _MOST_BEND)
+    return NormalLevels(columns, bend).fit(b - np.clip(first / bend, -_FAR, _FAR), 1.0, **how)

@@ -123,7 +123,7 @@ class Units:
 # -- levels: columns and targets that lie far from zero against their range ---------------------------------
 
 
-_FAR = 1e3  # a level is taken off where it is this many times half the range
+_FAR = 30.0  # half ranges from zero at which a level is taken off; fits of counts ran away from 120 on
 _ROUNDING = 1e-13  # share of its level below which the range of values is rounding
 _CHUNK = 1 << 18  # entries looked at together
 

@@ -97,10 +97,11 @@ def _estimated(source: FitRows, coef: np.ndarray, usable: np.ndarray, joint: lis
     for _ in range(_MOST_STEPS):
         steps = source.steps(model, start - coef, _noise_of_tasks(found, model.noise, least))
         found = finished(steps, usable, joint, noise=kind)
-        found, start = replace(found, **model.over_tasks(steps)), model.drawn(steps)
+        start = model.drawn(steps)
         told = kind != "known" and steps.by_group is None
         usual = None if told else max(found.by_group * found.usual_noise, model.noise * _ROUNDING)
         model, rise = model.updated(steps, usual, least)
+        found = replace(found, **model.over_tasks(steps))
         if rise <= max(_SETTLED, _SETTLED_EACH * coef.shape[1]):
             break
     return found

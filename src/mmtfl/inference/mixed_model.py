@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -76,10 +77,10 @@ class MixedModel:
         S = scatter / (self.unit * self.unit[:, None] * share[:, None, None])
         s = at_mean / (self.unit * share[:, None])
         alone = self._from_rows(own[0], to_mean[0], share[0]) if len(own) == 1 else None
-        rest, W, u, by_noise = alone or self._from_scatter(S, s)
+        rest, W, u, by_noise, known = alone or self._from_scatter(S, s)
         diagonal = np.einsum("tjj->tj", W)
         weight = np.array([one.weight for one in own])
-        known, by_curvature = W @ self.sampling, np.array([one.per_curvature for one in own])
+        by_curvature = np.array([one.per_curvature for one in own])
         taken = np.where(weight > 0.0, 1.0 + np.einsum("tjj->t", known), 0.0)
         fitted = np.where(weight > 0.0, taken + d - np.einsum("tjj->t", rest), 0.0)
         squares = np.array([one.squares for one in own]) + by_curvature * _dots(score + at_mean, to_mean)
@@ -101,18 +102,22 @@ class MixedModel:
                 squares=max(float(squares[t]), 0.0),
                 taken=float(taken[t]),
                 fitted=float(fitted[t]),
-                vectors=rest[t].T / (size[t] * share[t] * self.unit * self.unit[:, None]),
+                vectors=partial(self._vectors, rest[t], size[t] * share[t]),
                 correlation=[_correlation(W[t], np.array(features)) for features in self.joint],
                 score=score[t],
                 lost=lost[t],
                 curvature=W[t],
             )
 
+    def _vectors(self, rest: np.ndarray, size: np.ndarray) -> np.ndarray:
+        """See `TaskStep`."""
+        return rest.T / (size * self.unit * self.unit[:, None])
+
     def _from_scatter(self, S: np.ndarray, s: np.ndarray) -> tuple[np.ndarray, ...]:
-        """(I + S D)^-1, W and u of tasks, and the variance of u by noise alone."""
+        """(I + S D)^-1, W and u of tasks, the variance of u by noise alone, and W E."""
         rest = np.linalg.inv(np.eye(S.shape[1]) + S * self.square)
         W = rest @ S
-        return rest, W, (rest @ s[:, :, None])[:, :, 0], (W * rest).sum(axis=2)
+        return rest, W, (rest @ s[:, :, None])[:, :, 0], (W * rest).sum(axis=2), W @ self.sampling
 
     def _from_rows(
         self, own: TaskMoments, to_mean: np.ndarray, share: float
@@ -125,7 +130,8 @@ class MixedModel:
         half = inverse @ X
         W = X.T @ half
         u = half.T @ residual / np.sqrt(share)
-        return (np.eye(len(W)) - W * self.square)[None], W[None], u[None], (half**2).sum(axis=0)[None]
+        parts = np.eye(len(W)) - W * self.square, W, u, (half**2).sum(axis=0), X.T @ (half @ self.sampling)
+        return tuple(part[None] for part in parts)
 
     def _beside(self, W: np.ndarray, known: np.ndarray, size: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Variances of each effect by the others: by their spreads, and by the errors of their averages."""
@@ -144,11 +150,12 @@ class MixedModel:
         """What it does to an average that those of the other features are estimated, too: eq. (24).
 
         How much larger its variance is, and how many degrees of freedom the averages take of its effects.
+        The errors of averages are those after the step of `updated`.
         """
         own = steps.likelihood
         H, share = own.curvature.sum(axis=0), np.zeros_like(own.size)
         np.divide(own.lost, own.size, out=share, where=own.size > 0.0)
-        inflation = np.maximum(np.diag(H) * np.diag(_inverse(H)), 1.0)
+        inflation = np.maximum(np.diag(H) * np.diag(self.sampling), 1.0)
         return {"inflation": inflation, "taken": np.clip(share.sum(axis=0), 1.0, 0.5 * (len(share) + 1.0))}
 
     def updated(self, steps: Steps, noise: float | None, least: float = 0.0) -> tuple[MixedModel, float]:
@@ -248,4 +255,7 @@ def _solved(information: np.ndarray, score: np.ndarray) -> np.ndarray:
     """The step of Fisher scoring, with parameters on one scale."""
     size = np.sqrt(np.maximum(np.diag(information), 1e-300))
     scaled: Any = information / size / size[:, None] + _RIDGE * np.eye(len(size))
-    return np.linalg.lstsq(scaled, score / size, rcond=1e-10)[0] / size
+    try:
+        return np.linalg.solve(scaled, score / size) / size
+    except np.linalg.LinAlgError:
+        return np.linalg.lstsq(scaled, score / size, rcond=1e-10)[0] / size

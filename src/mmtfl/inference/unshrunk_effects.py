@@ -8,8 +8,9 @@ the other features (`MixedModel`).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields, is_dataclass
+from functools import partial
 from itertools import islice, repeat, tee
 from typing import Any, Protocol
 
@@ -90,8 +91,8 @@ class TaskStep:
         Sum of squares that tells the noise, and how many of the rows' degrees of freedom it lacks.
     fitted : float
         Degrees of freedom of the fit at which the rows are seen.
-    vectors : ndarray of shape (d, d)
-        Theta of feature j changes by column j of these times a change of the scores.
+    vectors : function
+        Gives an ndarray of shape (d, d): theta of feature j changes by column j times a change of the scores.
     correlation : list of ndarray of shape (n, n)
         Of the errors of the sets of features asked for.
     score, lost, curvature : ndarray of shape (d,), (d,), (d, d), or None
@@ -105,22 +106,22 @@ class TaskStep:
     squares: float
     taken: float
     fitted: float
-    vectors: np.ndarray
+    vectors: Callable[[], np.ndarray]
     correlation: list[np.ndarray]
     score: np.ndarray | None = None
     lost: np.ndarray | None = None
     curvature: np.ndarray | None = None
 
     @classmethod
-    def nothing(cls, d: int, joint: Iterable[tuple[int, ...]], **likelihood: np.ndarray) -> TaskStep:
+    def nothing(cls, d: int, joint: Iterable[tuple[int, ...]]) -> TaskStep:
         """That of a task whose rows tell nothing."""
         none, sets = np.full(d, np.nan), [np.full((len(own), len(own)), np.nan) for own in joint]
-        return cls(none, none, none, none, 0.0, 0.0, 0.0, np.zeros((d, d)), sets, **likelihood)
+        return cls(none, none, none, none, 0.0, 0.0, 0.0, partial(np.zeros, (d, d)), sets)
 
     def by_group(self, X: np.ndarray, s: np.ndarray, groups: np.ndarray) -> tuple[np.ndarray, float]:
         """Variances from the sums of scores within groups of rows, and their degrees of freedom."""
         found, code = np.unique(groups, return_inverse=True)
-        rows = (X @ self.vectors) * s[:, None]
+        rows = (X @ self.vectors()) * s[:, None]
         sums = np.zeros((len(found), rows.shape[1]))
         np.add.at(sums, code, rows)
         n = float(len(found))
@@ -195,7 +196,7 @@ class FromFit:
         sets = [within[np.ix_(own, own)] / np.outer(size[[*own]], size[[*own]]) for own in self.joint]
         effect = np.where(tells, a + vectors.T @ own.score, np.nan)
         none = 0.0 * variance
-        return TaskStep(effect, variance, none, none, own.squares, taken, taken, vectors, sets)
+        return TaskStep(effect, variance, none, none, own.squares, taken, taken, lambda: vectors, sets)
 
     def _taken(self, own: TaskMoments, a: np.ndarray) -> float:
         """Degrees of freedom that level and coefficients take of a task's rows.

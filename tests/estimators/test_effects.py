@@ -196,7 +196,7 @@ def test_categories_are_tested_as_one_column(sizes):
     frame = by_feature(model.effects())
     ward = frame[frame["column"] == "ward"]
     assert len(ward) > 1 and ward["p_column"].nunique() == 1
-    # the same number from effects in other units: so far out, rounding of an effect moves p by 1e-13 of itself
+    # the same from effects in other units: so far out, their rounding moves p by 1e-13 of itself
     assert_allclose(frame["p_column"]["f0"], frame["p"]["f0"], rtol=1e-10)
 
 

@@ -52,6 +52,16 @@ def test_other_features_have_random_effects_about_their_averages(n, several):
     assert_allclose(step.correlation[0][0, 1], W[0, 5] / np.sqrt(W[0, 0] * W[5, 5]), rtol=1e-8)
 
 
+@pytest.mark.parametrize("n", [8, 40])
+def test_noise_lost_in_rounding_leaves_numbers(n):
+    rng, d, ones = np.random.default_rng(n), 12, np.ones(n)
+    X = np.outer(rng.normal(size=n), np.ones(d))  # one direction, so that products of rows are singular
+    own = TaskMoments.of_rows(X, X[:, 0], ones, ones, centred=True, residual=True)
+    plan = MixedModel(np.ones(d), np.zeros(d), 1e-40, np.full(d, 1e40), np.eye(d))
+    (step,) = plan.steps([own], np.zeros((1, d)), np.array([1e-40]))
+    assert np.isfinite([step.squares, step.taken, step.fitted]).all()
+
+
 def test_errors_of_small_tasks_are_neither_too_large_nor_too_small():
     rng = np.random.default_rng(12)
     T, n, d = 500, 7, 4

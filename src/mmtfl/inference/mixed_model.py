@@ -115,7 +115,7 @@ class MixedModel:
 
     def _from_scatter(self, S: np.ndarray, s: np.ndarray) -> tuple[np.ndarray, ...]:
         """(I + S D)^-1, W and u of tasks, the variance of u by noise alone, and W E."""
-        rest = np.linalg.inv(np.eye(S.shape[1]) + S * self.square)
+        rest = _inverted(np.eye(S.shape[1]) + S * self.square)
         W = rest @ S
         return rest, W, (rest @ s[:, :, None])[:, :, 0], (W * rest).sum(axis=2), W @ self.sampling
 
@@ -126,7 +126,7 @@ class MixedModel:
         if own.rows is None:
             return None
         X, residual = own.rows[0] / (self.unit * np.sqrt(share)), own.rows[1] + own.rows[0] @ to_mean
-        inverse = np.linalg.inv(np.eye(len(X)) + (X * self.square) @ X.T)
+        inverse = _inverted(np.eye(len(X)) + (X * self.square) @ X.T)
         half = inverse @ X
         W = X.T @ half
         u = half.T @ residual / np.sqrt(share)
@@ -249,6 +249,14 @@ def _inverse(H: np.ndarray) -> np.ndarray:
     size = np.sqrt(np.where(np.diag(H) > 0.0, np.diag(H), 1.0))
     scaled = H / size / size[:, None] + np.diag(np.where(np.diag(H) > 0.0, _RIDGE, 1.0))
     return inverse_scatter(scaled) / size / size[:, None]
+
+
+def _inverted(matrices: np.ndarray) -> np.ndarray:
+    """Inverses; pseudoinverses where noise is so small that the unit matrix is lost in rounding."""
+    try:
+        return np.linalg.inv(matrices)
+    except np.linalg.LinAlgError:
+        return np.linalg.pinv(np.nan_to_num(matrices))
 
 
 def _solved(information: np.ndarray, score: np.ndarray) -> np.ndarray:

@@ -191,6 +191,7 @@ class FromFit:
         tells &= with_own > _WEAK * np.sqrt(np.maximum(square, 0.0) * np.diag(R))
         vectors = omega / np.where(tells, with_own, np.inf) / (unit * unit[:, None] * own.weight)
         within = vectors.T @ own.scatter @ vectors
+        tells &= np.diag(within) > 0.0  # not lost in rounding
         variance = np.where(tells, np.diag(within), np.nan)
         size, taken = np.sqrt(variance), self._taken(own, a)
         sets = [within[np.ix_(own, own)] / np.outer(size[[*own]], size[[*own]]) for own in self.joint]

@@ -116,7 +116,9 @@ def main(tokens: Sequence[str] | None = None) -> int:
     try:
         return _run(sys.argv[1:] if tokens is None else list(tokens))
     except KeyboardInterrupt as stop:
-        print("mmtfl: interrupted.", *stop.args, file=sys.stderr)
+        print("mmtfl: interrupted.", *stop.args, file=sys.stderr, flush=True)
+        if tokens is None:  # threads may still work: one that writes while Python ends would abort it
+            os._exit(INTERRUPTED)
         return INTERRUPTED
 
 

@@ -244,7 +244,7 @@ def test_a_curve_of_a_column_of_mostly_zeros_has_an_effect_and_spoils_no_other()
 
 
 def test_a_curve_that_rises_and_falls_is_found_and_columns_without_effect_are_seldom():
-    found = []
+    found, as_a_whole = [], []
     for seed in range(12):
         rng = np.random.default_rng(40_000_000 + seed)
         X, task = rng.normal(size=(720, 5)), np.repeat(np.arange(12), 60)
@@ -253,11 +253,11 @@ def test_a_curve_that_rises_and_falls_is_found_and_columns_without_effect_are_se
         frame = by_feature(model.effects())
         found.append([frame["q"][f"x{j}"] <= 0.1 for j in range(5)])
         assert frame["p"]["x0"] == min(2.0 * frame["p_column"]["x0"], 1.0)
-        if not frame["lower"]["x0"] < 0.0 < frame["upper"]["x0"]:
-            continue
-        assert frame["word"]["x0"] == "on average" and "clear as a whole" in frame["note"]["x0"]
+        as_a_whole.append("clear as a whole" in frame["note"]["x0"])
+        assert as_a_whole[-1] == (frame["lower"]["x0"] < 0.0 < frame["upper"]["x0"])
+        assert frame["word"]["x0"] == "on average" or not as_a_whole[-1]
     share = np.mean(found, axis=0)
-    assert share[0] == 1.0 and share[1:].mean() <= 0.15
+    assert share[0] == 1.0 and share[1:].mean() <= 0.15 and np.mean(as_a_whole) > 0.5
 
 
 def test_the_effect_of_a_curve_is_its_contrast_between_the_quartiles():

@@ -173,3 +173,21 @@ def test_averages_and_spreads_are_those_of_the_restricted_likelihood():
     assert_allclose(
         unit * found.spread, np.sqrt(best[:-1]), rtol=0.2
     )  # by Paule and Mandel, another estimator
+
+
+def test_variances_settle_where_a_few_effects_lie_far_apart_among_many_that_do_not(monkeypatch):
+    rng, rises, step = np.random.default_rng(0), [], MixedModel.updated
+
+    def counted(model, *arguments):
+        found, rise = step(model, *arguments)
+        rises.append(rise)
+        return found, rise
+
+    monkeypatch.setattr(MixedModel, "updated", counted)
+    T, n, d = 8, 200, 50
+    X, task = rng.normal(size=(T, n, d)), np.repeat(np.arange(T), n)
+    coef = np.where(np.arange(d) < 8, 0.3 * rng.normal(size=(T, d)), 0.0)
+    y = np.einsum("tnd,td->tn", X, coef) + rng.normal(size=(T, n))
+    MMTFLRegressor(alpha=0.05, effects=True).fit(X.reshape(-1, d), y.ravel(), task=task)
+    assert len(rises) <= 8  # by expected information alone two values alternate
+    assert rises[-1] < 0.005 * d

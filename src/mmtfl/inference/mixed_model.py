@@ -209,7 +209,9 @@ class MixedModel:
         corner = 0.5 * float(np.sum(n - 1.0)) - (across + 0.5 * size) @ self.square
         mean, width = _prior(self.square[several], np.diag(information)[several])
         score = np.append(score - several * (self.square - mean) / width, of_noise)
-        information = information + np.diag(several / width)
+        # where effects lie farther apart than their variance says, the likelihood bends more than expected
+        more = np.maximum(np.sum((own.score**2 - own.size) * own.size, axis=0), 0.0)
+        information = information + np.diag(several / width + more)
         return score, np.block([[information, across[:, None]], [across, np.array(corner)]])
 
 

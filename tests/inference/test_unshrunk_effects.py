@@ -175,15 +175,20 @@ def test_averages_and_spreads_are_those_of_the_restricted_likelihood():
     )  # by Paule and Mandel, another estimator
 
 
-def test_variances_settle_where_a_few_effects_lie_far_apart_among_many_that_do_not(monkeypatch):
-    rng, rises, step = np.random.default_rng(0), [], MixedModel.updated
+def counted(step, rises):
+    """A step of the scoring that keeps how much each one may raise the likelihood."""
 
-    def counted(model, *arguments):
+    def taken(model, *arguments):
         found, rise = step(model, *arguments)
         rises.append(rise)
         return found, rise
 
-    monkeypatch.setattr(MixedModel, "updated", counted)
+    return taken
+
+
+def test_variances_settle_where_a_few_effects_lie_far_apart_among_many_that_do_not(monkeypatch):
+    rng, rises, step = np.random.default_rng(0), [], MixedModel.updated
+    monkeypatch.setattr(MixedModel, "updated", counted(step, rises))
     T, n, d = 8, 200, 50
     X, task = rng.normal(size=(T, n, d)), np.repeat(np.arange(T), n)
     coef = np.where(np.arange(d) < 8, 0.3 * rng.normal(size=(T, d)), 0.0)
@@ -191,3 +196,16 @@ def test_variances_settle_where_a_few_effects_lie_far_apart_among_many_that_do_n
     MMTFLRegressor(alpha=0.05, effects=True).fit(X.reshape(-1, d), y.ravel(), task=task)
     assert len(rises) <= 8  # by expected information alone two values alternate
     assert rises[-1] < 0.005 * d
+
+
+def test_columns_that_no_task_varies_in_change_no_effect_of_others():
+    rng, T, n, d = np.random.default_rng(1), 30, 12, 3
+    X, task = rng.normal(size=(T * n, d)), np.repeat(np.arange(T), n)
+    y = X @ [1.0, 0.0, -0.5] + (X[:, 0] * rng.normal(size=T)[task]) + rng.normal(size=T * n)
+    of_task = rng.uniform(1e3, 2e3, size=(T, 4))[task]  # centred within tasks, rounding is left of them
+    plain, beside = (
+        MMTFLRegressor(alpha=0.1, effects=True).fit(columns, y, task=task).effects()
+        for columns in (X, np.hstack([X, of_task]))
+    )
+    for name in ("average", "lower", "upper", "spread", "spread_upper"):
+        assert_allclose(beside[name][:d], plain[name], rtol=1e-6, atol=1e-9)

@@ -25,7 +25,7 @@ def explained_by(pooled: Pooled, *, share: float = 0.9999, most: int = _MOST_OTH
     {0: [1, 2], 1: [0, 2], 2: [0, 1]}
     """
     R = pooled.correlation
-    varies = np.diag(R) > 0.5
+    varies = pooled.varies
     if np.count_nonzero(varies) < 2:
         return {}
     many_rows = pooled.rows > 2.0 * varies.sum() and not _lacks_rank(R, varies)

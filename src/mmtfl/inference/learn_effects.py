@@ -51,8 +51,8 @@ def learn_effects(model: Any, prepared: Any) -> dict[str, Any]:
         features = largest_scores(coef[:, :d].any(axis=0), source.scores()[:d])
     lower, upper = quartiles(prepared, features)
     columns = _columns(basis, prepared.spread, coef, features, upper, lower)
-    source, usable = source.only(columns), prepared.could_use()
-    coef, usable = columns.coef(coef), usable[:, columns.places]
+    usable = prepared.could_use()[:, columns.places]
+    source, coef, usable = source.only(columns, usable), columns.coef(coef), usable.copy()
     names, n = model._feature_names(), len(features)
     joint = _joint(columns_of(model), features, columns)
     explained, correlation = explained_by(Pooled.of(source.totals()).first(n)), source.correlation()
@@ -87,12 +87,13 @@ def _estimated(source: FitRows, coef: np.ndarray, usable: np.ndarray, joint: lis
     totals, kind = source.totals(), _noise_of(loss)
     first = source.steps(FromFit.of(totals, coef, joint))
     found = finished(first, usable, joint, noise=kind)
-    few_rows = min(totals.rows, source.n_shared) < _FEWEST_ROWS * coef.shape[1]
+    d = np.count_nonzero(Pooled.of(totals).varies)
+    few_rows = min(totals.rows, source.n_shared) < _FEWEST_ROWS * d
     if len(coef) < _FEWEST_TASKS or few_rows or not isinstance(loss, Loss):
         return found
     least = 1.0 if kind == "counts" else 0.0
     n, _, taken = first.residual.sum(axis=0)
-    one_by_one = kind == "known" or (taken < _MOST_TAKEN * n and n > _OWN_ROWS * coef.size)
+    one_by_one = kind == "known" or (taken < _MOST_TAKEN * n and n > _OWN_ROWS * len(coef) * d)
     model, start = MixedModel.of(totals, found, joint, spreads=bool(one_by_one)), coef
     for _ in range(_MOST_STEPS):
         steps = source.steps(model, start - coef, _noise_of_tasks(found, model.noise, least))
@@ -102,7 +103,7 @@ def _estimated(source: FitRows, coef: np.ndarray, usable: np.ndarray, joint: lis
         usual = None if told else max(found.by_group * found.usual_noise, model.noise * _ROUNDING)
         model, rise = model.updated(steps, usual, least)
         found = replace(found, **model.over_tasks(steps))
-        if rise <= max(_SETTLED, _SETTLED_EACH * coef.shape[1]):
+        if rise <= max(_SETTLED, _SETTLED_EACH * d):
             break
     return found
 
@@ -183,8 +184,10 @@ def add_effects(model: Any, tasks: Tasks, intercept: float, unit: float) -> None
     features, ends = known["features"], (known["upper_quartile"], known["lower_quartile"])
     columns = _columns(tasks.curves, partial(column_spread, tasks), model.coef_ / unit, features, *ends)
     levels = np.array([intercept / unit])
-    rows = RowsAtFit(tasks, model._loss, model.coef_[-1:] / unit, levels, columns, model.fit_intercept)
     usable = could_use(tasks, fit_intercept=model.fit_intercept)[:, columns.places]
+    rows = RowsAtFit(
+        tasks, model._loss, model.coef_[-1:] / unit, levels, columns, model.fit_intercept, usable=usable
+    )
     totals, coef = Totals.of(rows.moments()), columns.coef(rows.coef)
     steps = Steps.of(FromFit.of(totals, coef), rows.moments(), coef, np.ones(1))
     found = finished(steps, usable, noise=_noise_of(model._loss))

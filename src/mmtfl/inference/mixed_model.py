@@ -21,7 +21,7 @@ _RIDGE = 1e-6  # on the scale of correlations, for averages that the rows do not
 _ROUNDING = 1e-20  # share of what the effects explain below which the noise is rounding error
 _FLAT = 1e-6  # least variance between tasks, in units of the squared error of the average
 _LEFT = 1e-8  # least share of a feature that the others leave within a task that tells its effect
-_FAR = 1.0  # step of the logarithm of the noise that no parabola tells
+_FAR = 1.0  # longest step of the logarithm of the noise: no parabola tells more
 _EM_STEPS = 20
 _PER_STEP = 0.1  # what a step leaves of a variance at least
 
@@ -63,7 +63,7 @@ class MixedModel:
         pooled, analysis = Pooled.of(totals), found.over_tasks
         mean, square = np.nan_to_num(analysis.average), (np.nan_to_num(analysis.spread) * pooled.unit) ** 2
         noise = max(found.usual_noise, _ROUNDING * float(np.sum((mean * pooled.unit) ** 2 + square))) or 1.0
-        square = square if spreads else np.full(len(mean), noise / len(mean))
+        square = square if spreads else np.full(len(mean), noise / max(np.count_nonzero(pooled.varies), 1))
         sampling = _inverse(pooled.correlation * totals.weight)
         sampling += np.diag(square / noise / len(found.effect))
         return cls(pooled.unit, mean, noise, square / noise, sampling, tuple(joint))
@@ -180,20 +180,25 @@ class MixedModel:
             free[-1] = False
         change = np.zeros(len(score))
         change[free] = _solved(information[np.ix_(free, free)], score[free])
+        mean = self.mean + sampling @ slope * np.sqrt(self.noise) / self.unit
+        size = self._likeliest_size(steps, least) if noise is None else 1.0
+        if abs(np.log(size)) > _FAR:
+            return replace(self, mean=mean, noise=size * self.noise, sampling=sampling), np.inf
+        change *= _FAR / max(_FAR, abs(change[-1]))
         square = self.square + change[:-1]
         square = np.where(square > 0.0, square, _PER_STEP * self.square)
         square = np.where(square > _FLAT * np.diag(sampling), square, 0.0)
         rise = 0.5 * float(score @ np.append(square - self.square, change[-1]) + slope @ sampling @ slope)
-        mean = self.mean + sampling @ slope * np.sqrt(self.noise) / self.unit
-        if abs(change[-1]) > _FAR:  # where V has the likeliest size, its parts as they were
-            n, squares, taken = steps.residual.T
-            size = max(float(np.sum(squares / steps.noise) / np.sum(n - taken)), _PER_STEP)
-            found = replace(self, mean=mean, noise=max(size * self.noise, least), sampling=sampling)
-            return found, np.inf
         if noise is None:
             noise = max(self.noise * np.exp(change[-1]), least)
         square *= self.noise / noise
         return replace(self, mean=mean, noise=noise, square=square, sampling=sampling), rise
+
+    def _likeliest_size(self, steps: Steps, least: float) -> float:
+        """By what V is multiplied best, its parts as they are to each other; 1 where rows leave nothing."""
+        n, squares, taken = steps.residual.T
+        size = float(np.sum(squares / steps.noise) / np.sum(n - taken))
+        return max(size, least / self.noise, _PER_STEP) if size > 0.0 else 1.0
 
     def _scoring(self, steps: Steps, several: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Slopes and information for the variances between tasks, and last the logarithm of the noise.
@@ -202,7 +207,8 @@ class MixedModel:
         """
         own, (n, squares, taken) = steps.likelihood, steps.residual.T
         size = own.size.sum(axis=0)
-        score = 0.5 * ((own.score**2).sum(axis=0) - size + own.lost.sum(axis=0))
+        lost = np.minimum(own.lost, own.size).sum(axis=0)  # the averages' errors are those of the last pass
+        score = 0.5 * ((own.score**2).sum(axis=0) - size + lost)
         information = 0.5 * own.squared_curvature.sum(axis=0)
         of_noise = 0.5 * float(np.sum(squares / steps.noise - n + taken)) - score @ self.square
         across = 0.5 * size - information @ self.square

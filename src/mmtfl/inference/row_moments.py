@@ -56,15 +56,19 @@ class TaskMoments:
         centred: bool,
         residual: bool,
         scatter: np.ndarray | None = None,
+        usable: np.ndarray | None = None,
     ) -> TaskMoments:
         """Sum up rows.
 
         ``residual`` says that the loss is one of y - z, whose noise has a variance of its own; ``scatter``
-        is given where it is known from another task.
+        is given where it is known from another task. What is left of columns that are not ``usable`` is
+        rounding.
         """
         total = float(h.sum())
         if centred and total > 0.0:
             X, s = X - h @ X / total, s - h * (s.sum() / total)
+        if usable is not None and not usable.all():
+            X = X * usable
         rows = None
         if scatter is None:
             root = np.sqrt(h)
@@ -136,6 +140,11 @@ class Pooled:
         unit = np.sqrt(np.where(square > _NOTHING, square, 1.0))
         return cls(mean / unit / unit[:, None], unit, totals.rows)
 
+    @property
+    def varies(self) -> np.ndarray:
+        """Whether features vary within some task."""
+        return np.diag(self.correlation) > 0.5
+
     def scaled(self, own: TaskMoments) -> np.ndarray:
         """The scatter of a task on this scale, per unit of curvature."""
         return own.scatter / (self.unit * self.unit[:, None] * max(own.weight, np.finfo(float).tiny))
@@ -204,6 +213,8 @@ class RowsAtFit:
         What is added to the coefficients of the columns, beyond those of the fit.
     noise : ndarray of shape (n_tasks,), or None
         Residual variances, as far as they are known.
+    usable : ndarray of bool of shape (n_tasks, n), or None
+        Whether the columns vary within the tasks.
     """
 
     tasks: Tasks
@@ -214,6 +225,7 @@ class RowsAtFit:
     centred: bool = True
     shift: np.ndarray | None = None
     noise: np.ndarray | None = None
+    usable: np.ndarray | None = None
 
     def moments(self) -> Iterator[TaskMoments]:
         """What each task says."""
@@ -222,9 +234,11 @@ class RowsAtFit:
             X, s, h, weights = self._task(t)
             own = self.loss.for_task(self.tasks.labels[t].item())
             shared = last.scatter if last is not None and self._same_rows else None
+            usable = None if self.usable is None else self.usable[t]
             last = TaskMoments.of_rows(
-                X, s, h, weights, centred=self.centred, residual=own.on_residuals, scatter=shared
-            )
+                X, s, h, weights, centred=self.centred, residual=own.on_residuals, scatter=shared,
+                usable=usable,
+            )  # fmt: skip
             yield last
 
     def column_coef(self) -> np.ndarray:

@@ -30,6 +30,7 @@ class Asked:
     columns: Columns | None = None
     shift: np.ndarray | None = None
     noise: np.ndarray | None = None
+    usable: np.ndarray | None = None
 
     def rows(self, tasks: Tasks) -> RowsAtFit:
         """The rows with their own weights, and targets in the units of the loss."""
@@ -37,8 +38,9 @@ class Asked:
         if self.factors is not None and tasks.weights is not None:
             tasks = replace(tasks, weights=tasks.weights / np.repeat(self.factors, tasks.sizes))
         return RowsAtFit(
-            tasks, self.loss, self.coef, self.intercept, self.columns, self.centred, self.shift, self.noise
-        )
+            tasks, self.loss, self.coef, self.intercept, self.columns, self.centred, self.shift, self.noise,
+            self.usable,
+        )  # fmt: skip
 
 
 def _scores(rows: RowsAtFit) -> np.ndarray:
@@ -95,9 +97,10 @@ class FitRows:
         ]  # fmt: skip
         return cls(asked, placed=placed)
 
-    def only(self, columns: Columns) -> FitRows:
-        """The same for some columns."""
-        return replace(self, asked=[replace(one, columns=columns) for one in self.asked])
+    def only(self, columns: Columns, usable: np.ndarray) -> FitRows:
+        """The same for some columns, and the tasks (n_tasks, n) in which these vary."""
+        parts = zip(self.asked, np.split(usable, self._cuts), strict=True)
+        return replace(self, asked=[replace(one, columns=columns, usable=own) for one, own in parts])
 
     def steps(self, plan: Plan, shift: np.ndarray | None = None, noise: np.ndarray | None = None) -> Steps:
         """The steps of all tasks, from coefficients so much beside those of the fit."""
@@ -108,10 +111,14 @@ class FitRows:
         return Steps.joined(self._at(shift, noise)._each(_steps, plan))
 
     def _at(self, shift: np.ndarray | None, noise: np.ndarray) -> FitRows:
-        cuts = np.cumsum([len(one.coef) for one in self.asked])[:-1]
-        shifts = [None] * len(self.asked) if shift is None else np.split(shift, cuts)
-        parts = zip(self.asked, shifts, np.split(noise, cuts), strict=True)
+        shifts = [None] * len(self.asked) if shift is None else np.split(shift, self._cuts)
+        parts = zip(self.asked, shifts, np.split(noise, self._cuts), strict=True)
         return replace(self, asked=[replace(one, shift=by, noise=own) for one, by, own in parts])
+
+    @property
+    def _cuts(self) -> np.ndarray:
+        """Where the tasks of each part but the first begin."""
+        return np.cumsum([len(one.coef) for one in self.asked])[:-1]
 
     @property
     def n_shared(self) -> float:

@@ -177,9 +177,9 @@ class FromFit:
 
     def _step(self, own: TaskMoments, a: np.ndarray) -> TaskStep:
         """Eq. (20): Omega is of the task where it has rows enough, of all tasks where it has not."""
-        d = len(a)
-        share = own.n / (own.n + 2.0 * d)
-        shared = self.pooled.correlation + np.diag(_RIDGE * np.diag(self.pooled.correlation))
+        d, varies = len(a), self.pooled.varies
+        share = own.n / (own.n + 2.0 * np.count_nonzero(varies))
+        shared = self.pooled.correlation + np.diag(np.where(varies, _RIDGE, 1.0))
         omega = inverse_scatter(share * self.pooled.scaled(own) + (1.0 - share) * shared)
         if own.weight <= 0.0:
             return TaskStep.nothing(d, self.joint)

@@ -87,7 +87,7 @@ def _estimated(source: FitRows, coef: np.ndarray, usable: np.ndarray, joint: lis
     totals, kind = source.totals(), _noise_of(loss)
     first = source.steps(FromFit.of(totals, coef, joint))
     found = finished(first, usable, joint, noise=kind)
-    d = np.count_nonzero(Pooled.of(totals).varies)
+    d = int(Pooled.of(totals).varies.sum())
     few_rows = min(totals.rows, source.n_shared) < _FEWEST_ROWS * d
     if len(coef) < _FEWEST_TASKS or few_rows or not isinstance(loss, Loss):
         return found

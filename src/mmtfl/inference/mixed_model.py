@@ -63,7 +63,7 @@ class MixedModel:
         pooled, analysis = Pooled.of(totals), found.over_tasks
         mean, square = np.nan_to_num(analysis.average), (np.nan_to_num(analysis.spread) * pooled.unit) ** 2
         noise = max(found.usual_noise, _ROUNDING * float(np.sum((mean * pooled.unit) ** 2 + square))) or 1.0
-        square = square if spreads else np.full(len(mean), noise / max(np.count_nonzero(pooled.varies), 1))
+        square = square if spreads else np.full(len(mean), noise / max(int(pooled.varies.sum()), 1))
         sampling = _inverse(pooled.correlation * totals.weight)
         sampling += np.diag(square / noise / len(found.effect))
         return cls(pooled.unit, mean, noise, square / noise, sampling, tuple(joint))

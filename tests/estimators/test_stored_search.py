@@ -55,6 +55,9 @@ def folds_of_the_table(stored, table, monkeypatch):
 @pytest.mark.parametrize(
     "options",
     [
+        *({"p": p, "k": k} for p, k in ((1, 1), (2, 2), (1.5, 1), (2, np.inf), (1, np.inf))),
+        {"p": 1, "k": "log", "alpha": 0.01, "standardize": True},
+        *({"p": p, "k": k, "pooling": 0.9} for p, k in ((2, 2), (2, np.inf), (1, 1), (1, np.inf))),
         *({"loss": loss} for loss in ("poisson", "huber", {"a": "poisson", "b": "squared", "c": "huber"})),
         {"task_weight": "equal", "standardize": True},
         {"task_weight": {"c": 4.0}, "scale_targets": True},
@@ -72,19 +75,22 @@ def test_what_is_learned_of_files_is_what_is_learned_of_rows(options, tmp_path):
     X.assign(site=task, visits=y).to_parquet(tmp_path / "visits.parquet")
     stored = Tasks.from_parquet(tmp_path, task="site", target="visits")
     there, here = (
-        MMTFLRegressor(2, 1, 0.1, tol=1e-9, solver="alternating", **options).fit(*rows)
+        MMTFLRegressor(**{"alpha": 0.1, "tol": 1e-9, "solver": "alternating", **options}).fit(*rows)
         for rows in ((stored,), (X, y, task))
     )
     assert here.coef_.any() and not here.usable_[2, 3]
     names = ["coef_", "intercept_", "feature_spread_", "mean_size_"]
-    names += ["target_scale_"] * ("scale_targets" in options) + ["level_spread_"] * ("levels" in options)
+    names += ["target_scale_"] * ("scale_targets" in options)
+    names += ["level_spread_" if "levels" in options else "objective_"]
     names += ["common_", "common_intercept_"] * ("pooling" in options)
     for name in names:
         np.testing.assert_allclose(
             getattr(there, name), getattr(here, name), rtol=1e-6, atol=1e-7, err_msg=name
         )
     np.testing.assert_array_equal(there.usable_, here.usable_)
-    searched = {name: value for name, value in options.items() if name != "pooling"}
+    assert there.converged_ and (there.dual_gap_ is None) == (here.dual_gap_ is None)
+    np.testing.assert_allclose(there.predict(X, task), here.predict(X, task), rtol=1e-5)
+    searched = {name: options[name] for name in options if name not in ("p", "k", "alpha", "pooling")}
     search = MMTFLRegressorCV(pk=(2, 2), alphas=4, cv=3, **searched).fit(stored)
     scores = list(search.heldout_scores_.values())[-1]
     assert np.isfinite(scores).tolist() == [True, "scale_targets" not in options, True]

@@ -21,7 +21,8 @@ from oracles import (
 )
 
 SOLVERS = ["alternating", "block"]  # "auto" is one of them
-CONVEX = [(2, 2), (INF, 1), (3, 1.5), (2, INF), (1, INF), (2, 4), (1.5, 3), (INF, 2)]
+CONVEX = [(2, 2, 0), (INF, 1, 0), (3, 1.5, 0), (2, INF, 0), (1, INF, 0), (2, 4, 0), (1.5, 3, 0), (INF, 2, 0)]
+CONVEX += [(2, 2, 0.4), (2, INF, 0.9), (1, INF, 0.9), (2, 4, 0.9)]
 SHAPES = {
     "ragged": {"sizes": (14, 9, 21), "d": 10},
     "n < d, weighted": {"sizes": (8, 5, 6), "d": 16, "weighted": True},
@@ -34,19 +35,19 @@ SHAPES = {
 
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("loss", EVERY_LOSS)
-@pytest.mark.parametrize(("p", "k"), CONVEX)
-def test_convex_members_reach_the_conic_optimum(p, k, loss, shape):
+@pytest.mark.parametrize(("p", "k", "pooling"), CONVEX)
+def test_convex_members_reach_the_conic_optimum(p, k, pooling, loss, shape):
     problem = make_problem(3, loss=loss, **SHAPES[shape])
     alpha = 0.25 * largest_null_slope(problem)
-    optimum, _, _ = conic_optimum(problem, p, k, alpha)
+    optimum, _, _ = conic_optimum(problem, p, k, alpha, pooling)
     null = joint_objective(
         problem, np.zeros((problem.n_features, problem.n_tasks)), np.zeros(problem.n_tasks), p, k, 1
     )
     assert optimum < 0.99 * null  # the optimum is not the trivial one
     for solver in SOLVERS:
-        solution = problem.solve(make_penalty(p, k, alpha), solver=solver)
+        solution = problem.solve(make_penalty(p, k, alpha, pooling=pooling), solver=solver)
         assert solution.converged
-        ours = joint_objective(problem, solution.A, solution.intercept, p, k, alpha)
+        ours = joint_objective(problem, solution.A, solution.intercept, p, k, alpha, pooling=pooling)
         assert_allclose(solution.objective, ours, rtol=1e-12)
         assert_allclose(ours, optimum, rtol=1e-6)
         # the gap bounds what is left above the minimum (both numbers carry the tolerance of their solver)
@@ -141,8 +142,8 @@ def test_k_infinite_is_one_model_per_task(solver, alpha=0.3):
 # -- threads and engines ---------------------------------------------------------------------------------
 
 
-BITS = [(p, k, "squared") for p, k in ((2, 2), (2, 1), (1, 1), (2, INF), (INF, 1))]
-BITS += [(2, 1, "logistic"), (1, 1, "logistic")]
+BITS = [(p, k, 0, "squared") for p, k in ((2, 2), (2, 1), (1, 1), (2, INF), (INF, 1))]
+BITS += [(2, 1, 0, "logistic"), (1, 1, 0, "logistic"), (2, 1, 0.9, "squared"), (2, 1, 0.9, "logistic")]
 
 
 def same_bits(one, other):
@@ -153,44 +154,12 @@ def same_bits(one, other):
 
 
 @pytest.mark.parametrize("solver", SOLVERS)
-@pytest.mark.parametrize(("p", "k", "loss"), BITS)
-def test_same_bits_for_any_number_of_threads_and_with_an_engine(p, k, loss, solver):
+@pytest.mark.parametrize(("p", "k", "pooling", "loss"), BITS)
+def test_same_bits_for_any_number_of_threads_and_with_an_engine(p, k, pooling, loss, solver):
     problem = make_problem(1, loss=loss, sizes=(8, 5, 6), d=16)
     for share in (0.4, 0.2):
-        penalty = make_penalty(p, k, share * largest_null_slope(problem))
+        penalty = make_penalty(p, k, share * largest_null_slope(problem), pooling=pooling)
         one = problem.solve(penalty, solver=solver, n_jobs=1)
         assert np.any(one.A)
-        for other in ({"n_jobs": 2}, {"engine": Threads(2)}):
+        for other in ({"n_jobs": 2}, {"engine": Threads(2)}, {"engine": Threads(3)}):
             same_bits(one, problem.solve(penalty, solver=solver, **other))
-
-
-class Backwards:
-    """An engine with a part per task that works in reverse order, and keeps a list of what was sent."""
-
-    is_here, n_slots = False, 3
-
-    def __init__(self):
-        self.placed, self.sent = [], []
-
-    def place(self, load, sources, *, name="load"):
-        self.placed.append(name)
-        return [load(source) for source in sources]
-
-    def map(self, function, *columns, keep=False, name="map"):
-        calls = list(zip(*columns, strict=True))
-        if name.startswith("pass"):
-            self.sent.append([call[-1] for call in calls])
-        return [function(*call) for call in reversed(calls)][::-1]
-
-
-@pytest.mark.parametrize(("p", "k"), [(2, 1), (1, 2)])
-def test_an_engine_places_once_and_then_moves_d_numbers_per_part(p, k):
-    problem = make_problem(1, sizes=(8, 5, 6), d=16)
-    penalty, engine = make_penalty(p, k, 0.2 * largest_null_slope(problem)), Backwards()
-    there = problem.solve(penalty, solver="alternating", engine=engine)
-    same_bits(problem.solve(penalty, solver="alternating"), there)
-    assert engine.placed == ["load", "spec"] and len(engine.sent) > 3
-    for update in (update for updates in engine.sent for update in updates):
-        assert len(update.kept) == len(update.weights) <= 16
-    # features that are gone are not sent any more
-    assert len(engine.sent[-1][0].kept) < 16

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 from scipy import sparse
-from sklearn.linear_model import lasso_path
 
 from architecture.elastic_rows import ElasticRows
 from architecture.gamma_loss import Gamma
@@ -17,7 +16,7 @@ from mmtfl.datasets import make_tasks
 from mmtfl.objective.design import Design
 from mmtfl.objective.known_features import KnownFeatures
 from mmtfl.objective.losses import Huber, Logistic, Poisson, Squared
-from mmtfl.objective.penalties import make_penalty, row_norms
+from mmtfl.objective.penalties import make_penalty
 from mmtfl.objective.problem import Problem
 from mmtfl.solvers import compiled_paths, solve
 from mmtfl.solvers.compiled_paths import CompiledPaths
@@ -98,42 +97,6 @@ def test_convex_paths_are_those_of_row_descent(data, kind):
             assert np.all(kept[:, group == GROUPS].any(axis=1) == kept[:, group == GROUPS].all(axis=1))
     if "signs" in kind:
         assert (found.A[:, [1, 4]] >= 0.0).all()
-
-
-def test_a_refined_point_meets_the_optimality_conditions_of_the_group_lasso():
-    problem = problem_of(ragged())
-    penalty = make_penalty(2, 2, 0.3 * alpha_grid(problem, make_penalty(2, 2, 1.0), 1)[0])
-    A = CompiledPaths(problem).refined(penalty, np.zeros((12, 4)))
-    intercept = problem.design.task_means(
-        problem.design.y - problem.design.predict(A), problem.design.row_weight
-    )
-    gradient = problem.design.correlate(problem.loss_gradient(problem.predict(A, intercept)))
-    kept = A.any(axis=1)
-    assert 0 < kept.sum() < 12
-    unit = A[kept] / row_norms(A[kept], 2.0)[:, None]
-    assert_allclose(gradient[kept], -penalty.alpha * unit, atol=1e-10 * problem.scale)
-    assert np.all(row_norms(gradient[~kept], 2.0) <= penalty.alpha)
-
-
-@pytest.mark.parametrize("shape", [(120, 40), (40, 120)], ids=str)
-def test_lasso_paths_reach_lower_objectives_than_those_of_scikit_learn(shape):
-    data = make_tasks(1, shape[0], shape[1], n_informative=8, noise=2.0, random_state=3)
-    X = data.X - data.X.mean(axis=0)
-    X[:, 1], X[:, 2] = X[:, 0], 0.0  # two columns that are equal, and one of zeros
-    y = data.y - data.y.mean()
-    problem, penalty = problem_of(Tasks.from_rows(X, y)), make_penalty(1, INF, 1.0)
-    alphas = alpha_grid(problem, penalty, 50, 1e-2)
-    found = CompiledPaths(problem).solve(penalty, alphas, **OPTIONS)
-    others = lasso_path(X, y, alphas=alphas)[1].T
-
-    def objective(a, alpha):
-        return 0.5 * np.mean((y - X @ a) ** 2) + alpha * np.abs(a).sum()
-
-    ours = np.array([objective(A[:, 0], alpha) for A, alpha in zip(found.A, alphas, strict=True)])
-    theirs = np.array([objective(a, alpha) for a, alpha in zip(others, alphas, strict=True)])
-    assert found.settled.all() and not found.A[:, 2].any()
-    assert np.all(ours <= theirs + 1e-7 * problem.null_value)
-    assert ours.sum() < theirs.sum()
 
 
 @pytest.mark.parametrize("member", [(2, 2), (1, INF), (2, 1)], ids=str)

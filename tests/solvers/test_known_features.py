@@ -113,18 +113,6 @@ def test_convex_members_reach_the_conic_optimum(p, k, loss, kind):
         assert found.dual_gap < 1e-6 * found.objective
 
 
-@pytest.mark.parametrize("kind", POOLED)
-@pytest.mark.parametrize(("p", "k"), [(2, 2), (2, 4), (2, 1), (1, 1), (1, 2)])
-def test_the_value_of_pooled_groups_is_the_formula(p, k, kind):
-    """Eq. (15) with S of eq. (11), and the scales of eq. (14)."""
-    A, (weight, _, _), r = np.random.default_rng(0).normal(size=(10, 3)) + 1.0, EVERY[kind], row_power(p, k)
-    A[np.isinf(weight)] = 0.0
-    S = centred_norms(A * finite(weight) ** (1.0 / r), p, THETA) ** p
-    sizes, sums = np.bincount(GROUPS), np.bincount(GROUPS, S)
-    by_hand = np.sum(sizes ** (1.0 - r / p) * sums ** (r / p))
-    assert_allclose(penalty_of(p, k, 0.7, kind).value(A), 0.7 * by_hand, rtol=1e-12)
-
-
 def test_what_is_forbidden_has_an_infinite_value():
     penalty, A = penalty_of(2, 2, 1.0, "all"), np.zeros((10, 3))
     A[7, 0] = 1.0
@@ -168,18 +156,6 @@ def test_the_concave_member_of_pooled_groups_meets_its_conditions_by_hand(loss):
         pull = 2 * e * rows.sum() ** (1 - e) * S[rows].sum() ** (e - 1) * (found.A - m)[rows]
         assert_allclose(G[rows] + alpha * pull, 0.0, atol=1e-7 * largest_null_slope(problem))
     assert_allclose(slope_b, 0.0, atol=1e-7)
-
-
-@pytest.mark.parametrize(("p", "k"), [(2, 1), (1, 1), (2, "log"), (1, 2), (INF, 0.5)])
-@pytest.mark.parametrize("kind", ["entries", "signs", "groups", "all"])
-def test_concave_members_end_where_no_group_would_move(p, k, kind):
-    problem = ragged()
-    penalty = penalty_of(p, k, 0.05 * largest_null_slope(problem), kind)
-    found = problem.solve(penalty, tol=1e-9)
-    assert found.converged and np.isfinite(penalty.value(found.A))
-    kept = penalty.norms(found.A) > 0.0
-    if kind in ("groups", "all"):
-        assert all(len(set(kept[group == GROUPS])) == 1 for group in range(6))
 
 
 def test_groups_share_one_c_in_the_product_form():
@@ -226,29 +202,6 @@ def test_algorithm_1_row_descent_and_paths_agree(p, k, kind):
         Paths(ours).solve(penalty, grid, max_iter=1000, tol=1e-8),
     ):
         assert_allclose(path.coef(1).T, block.A, atol=1e-5)
-
-
-def test_a_level_that_a_task_lacks_has_the_common_part_there():
-    problem = ragged()
-    problem.X[1][:, 5] = 0.0
-    penalty = penalty_of(2, 2, 0.02 * largest_null_slope(problem), "pooled")
-    found = problem.solve(penalty, tol=1e-10)
-    assert found.A[5].all()
-    assert_allclose(found.A[5, 1], penalty.common_part(found.A)[5], rtol=1e-6)
-
-
-def test_whole_features_have_weights_with_pooling_too():
-    problem = ragged()
-    weight = np.repeat(np.array([0.0, INF, 2.0, 0.5, 1, 1, 1, 3, 1, 1])[:, None], 3, axis=1)
-    known, alpha = KnownFeatures(weight, SIGNS & False), 0.05 * largest_null_slope(problem)
-    found = problem.solve(make_penalty(2, 2, alpha, pooling=0.9, known=known), tol=1e-9)
-    # the same with the columns divided by the weights instead; a free one is all but free
-    scale = np.where(weight[:, 0] == 0.0, 1e-7, np.where(np.isinf(weight[:, 0]), 1e7, weight[:, 0]))
-    plain = make_penalty(2, 2, alpha, pooling=0.9)
-    scaled = problem.solve(plain, column_scale=scale, tol=1e-9)
-    assert_allclose(found.A, scaled.A / scale[:, None], atol=1e-5)
-    with pytest.raises(ValueError, match="pooling goes with groups and weights of features"):
-        make_penalty(2, 2, 1.0, pooling=0.9, known=KnownFeatures(np.ones((10, 3)), SIGNS))
 
 
 @pytest.mark.parametrize("p", [2.0, INF])

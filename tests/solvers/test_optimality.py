@@ -124,31 +124,6 @@ def test_no_single_row_can_be_improved_under_squared_loss(p, k, shape):
         assert ours <= least + 1e-8 * solution.objective
 
 
-@pytest.mark.parametrize("loss", EVERY_LOSS)
-@pytest.mark.parametrize("solver", SOLVERS)
-@pytest.mark.parametrize(("p", "shape"), [(1, "ragged"), (2, "more features than rows")])
-def test_entries_of_the_lasso_and_of_ridge(p, shape, loss, solver):
-    _, alpha, solution, G, atol = solved(p, INF, loss, shape, solver)
-    on = solution.A != 0
-    assert 0 < on.sum() < on.size if p == 1 else on.all()
-    check_kept_rows(solution.A, G, p, INF, alpha, atol)
-
-
-@pytest.mark.parametrize("loss", EVERY_LOSS)
-@pytest.mark.parametrize("solver", SOLVERS)
-def test_max_norm_rows(loss, solver):
-    # at a kept row only the tasks at the maximum feel the penalty, and share alpha among them
-    _, alpha, solution, G, atol = solved(INF, 1, loss, "ragged", solver, strength=0.8)
-    A = solution.A
-    kept = np.any(A != 0, axis=1)
-    assert 0 < kept.sum() < len(kept)
-    top = np.abs(A[kept]) >= np.abs(A[kept]).max(axis=1, keepdims=True) * (1 - 1e-9)
-    assert_allclose(G[kept][~top], 0.0, atol=atol)
-    assert np.all((G[kept] * np.sign(A[kept]))[top] <= atol)
-    assert_allclose(np.abs(G[kept]).sum(axis=1), alpha, atol=3 * atol)
-    assert np.all(np.abs(G[~kept]).sum(axis=1) <= alpha + atol)
-
-
 # -- the logarithm ---------------------------------------------------------------------------------------
 
 
@@ -190,17 +165,3 @@ def test_concave_members_leave_zero_when_alpha_is_small(p, k, loss, solver):
     G, _ = loss_gradient(problem, solution.A, solution.intercept)
     z = ours.predict(solution.A, solution.intercept)
     assert ours.row_violation(penalty, solution.A, G, z=z).max() <= 2e-6 * largest_null_slope(problem)
-
-
-@pytest.mark.parametrize("solver", SOLVERS)
-@pytest.mark.parametrize("loss", EVERY_LOSS)
-@pytest.mark.parametrize(("p", "k"), CONCAVE + ODD_CONCAVE)
-def test_concave_members_converge_to_zero_when_alpha_is_large(p, k, loss, solver):
-    """The intercepts must arrive too: they may move while A already stands at zero."""
-    problem = make_problem(1, loss=loss, sizes=(8, 5, 6), d=16)
-    share = 3.0 if loss == "huber" else 1.5  # whose slopes do not grow with the residuals
-    penalty = make_penalty(p, k, share * largest_null_slope(problem))
-    solution = problem.solve(penalty, solver=solver)
-    assert not np.any(solution.A)
-    assert solution.converged
-    assert np.abs(loss_gradient(problem, solution.A, solution.intercept)[1]).max() < 1e-6

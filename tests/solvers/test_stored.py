@@ -15,11 +15,9 @@ from mmtfl import (
     CappedRegressor,
     DirtyClassifier,
     DirtyRegressor,
-    LowRankRegressor,
     MMTFLClassifier,
     MMTFLClassifierCV,
     MMTFLRegressor,
-    RobustRegressor,
     SingleTaskClassifierCV,
     SingleTaskRegressorCV,
     Tasks,
@@ -33,7 +31,6 @@ from mmtfl.solvers import solve as solve_problem
 from mmtfl.solvers.placed import OpenTasks, PlacedDesign, plan
 from oracles import frame_of, make_problem, solve
 
-MEMBERS = [(2, 1), (1, 1), (2, 2), (1.5, 1), (2, float("inf")), (1, float("inf")), (1, "log")]
 SIZES = (60, 7, 45, 90, 33)
 
 
@@ -63,38 +60,6 @@ def features(frame):
 
 
 # -- the same answer -----------------------------------------------------------------------------------------
-
-
-POOLED = [(2, 1), (2, 2), (2, float("inf")), (1, 1), (1, float("inf"))]
-
-
-@pytest.mark.filterwarnings("ignore::mmtfl.errors.SmallTaskWarning")  # one task has 7 rows
-@pytest.mark.parametrize(
-    ("p", "k", "options"),
-    [
-        *(
-            (*member, {"standardize": scaled, "scale_targets": scaled})
-            for member in MEMBERS
-            for scaled in (False, True)
-        ),
-        *((*member, {"standardize": True, "pooling": 0.9, "alpha": 0.1}) for member in POOLED),
-    ],
-)
-def test_regression_is_that_of_the_rows_in_memory(p, k, options, stored, frame):
-    options = {"alpha": 0.02 if k == "log" else 0.2, **options}
-    there = MMTFLRegressor(p, k, **options).fit(stored)
-    here = MMTFLRegressor(p, k, solver="alternating", **options).fit(features(frame), frame.y, frame.task)
-    assert here.coef_.any() and here.common_.any() == ("pooling" in options)
-    assert_allclose(there.coef_, here.coef_, atol=1e-6)
-    assert_allclose(there.common_, here.common_, atol=1e-6)
-    assert_allclose(there.intercept_, here.intercept_, atol=1e-6)
-    assert_allclose(there.objective_, here.objective_, rtol=1e-9)
-    assert there.violation_ <= 1e-7
-    assert (there.dual_gap_ is None) == (here.dual_gap_ is None)
-    assert there.feature_names_in_.tolist() == list(features(frame).columns)
-    assert_array_equal(there.tasks_, here.tasks_)
-    predicted = (model.predict(features(frame), frame.task) for model in (there, here))
-    assert_allclose(*predicted, atol=1e-5)
 
 
 @pytest.mark.parametrize(("p", "k"), [(2, 1), (1, 1), (2, 2)])
@@ -170,17 +135,12 @@ LOADING = [
     MMTFLRegressor(2, 1, 0.2, solver="block"),
     MMTFLRegressor(np.inf, 1, 0.2, standardize=True),
     DirtyRegressor(0.2, 0.1, scale_targets=True),
-    RobustRegressor(0.2, 0.2),
-    LowRankRegressor(0.2, 0.2),
     CappedRegressor(0.2, 0.5),
-    SingleTaskRegressorCV(1, 4, 2),
     SingleTaskRegressorCV(2, 4, 2, per_task=True),
     BOTH,
-    MMTFLClassifier(2, 1, 0.03, solver="block"),
     DirtyClassifier(0.03, 0.02),
     MMTFLClassifierCV(((2, 2), (2, 1)), 4, 2),
     SingleTaskClassifierCV(1, 4, TaskKFold(2, random_state=3, stratify=True)),
-    TwoStrengthCV(DirtyClassifier(), 3, 2),
 ]
 
 
@@ -299,11 +259,11 @@ def large(tmp_path_factory):
 
 
 @pytest.mark.skipif(not os.path.exists("/proc/self/status"), reason="peak memory is told by Linux")
-@pytest.mark.parametrize(("loss", "limit"), [("squared", 450), ("logistic", 450)])
-def test_a_fit_stays_within_its_memory_limit(loss, limit, large):
+@pytest.mark.parametrize("loss", ["squared", "logistic"])
+def test_a_fit_stays_within_its_memory_limit(loss, large):
     """Peak memory of a process: the libraries take 260 MB, and the logistic fit without a limit 570 MB."""
     done = subprocess.run(
-        [sys.executable, "-c", FIT, str(large), loss, f"{limit}MB"],
+        [sys.executable, "-c", FIT, str(large), loss, "450MB"],
         env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
         capture_output=True,
         text=True,
@@ -311,13 +271,12 @@ def test_a_fit_stays_within_its_memory_limit(loss, limit, large):
     )
     assert done.returncode == 0, done.stderr
     peak, n_kept = map(int, done.stdout.split())
-    assert peak <= limit * 1_000_000
+    assert peak <= 450_000_000
     assert 3 <= n_kept < 40
 
 
 @pytest.mark.parametrize("tiny", [0.0, 1e-17])
 def test_a_class_without_weight_in_files_is_absent(tiny, tmp_path):
-    pd = pytest.importorskip("pandas")
     rng = np.random.default_rng(0)
     X, task = rng.normal(size=(60, 2)), np.repeat(["a", "b"], 30)
     y = X[:, 0] + rng.normal(size=60) > 0

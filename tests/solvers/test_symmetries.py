@@ -5,7 +5,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from mmtfl.objective.penalties import make_penalty
-from oracles import INF, LOSSES, Problem, joint_objective, largest_null_slope, make_problem
+from oracles import INF, LOSSES, Problem, largest_null_slope, make_problem
 
 TOL = 1e-8
 
@@ -17,11 +17,6 @@ def power(p, k):
 
 def run(problem, p, k, alpha, **options):
     return problem.solve(make_penalty(p, k, alpha), tol=TOL, **options)
-
-
-def problem_and_alpha(loss, seed=3, strength=0.25, **options):
-    problem = make_problem(seed, loss=loss, sizes=(22, 15, 30), d=7, **options)
-    return problem, strength * largest_null_slope(problem)
 
 
 # -- a duplicated task -----------------------------------------------------------------------------------
@@ -62,18 +57,3 @@ def test_with_one_task_only_the_degree_of_the_penalty_matters(one, other, loss):
 
 
 # -- columns ---------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("loss", LOSSES)
-@pytest.mark.parametrize(("p", "k"), [(2, 2), (3, 1.5), (INF, 1), (1, INF)])
-def test_a_duplicated_column_shares_the_row_and_costs_nothing_under_a_norm(p, k, loss):
-    problem, alpha = problem_and_alpha(loss)
-    widened = Problem(tuple(np.column_stack([X, X[:, 0]]) for X in problem.X), problem.y, loss)
-    here, there = run(problem, p, k, alpha), run(widened, p, k, alpha)
-    assert np.any(here.A[0])
-    assert_allclose(there.objective, here.objective, rtol=1e-7)
-    if (p, k) != (1, INF):  # both copies of the row are then multiples of the sum
-        assert_allclose(there.A[0] + there.A[7], here.A[0], atol=1e-4)
-    merged = there.A[:7].copy()
-    merged[0] += there.A[7]
-    assert joint_objective(problem, merged, there.intercept, p, k, alpha) <= there.objective * (1 + 1e-9)

@@ -39,29 +39,20 @@ def task_sums(rows):
     return np.add.reduceat(rows, OFFSETS[:-1], axis=0)
 
 
-@pytest.mark.parametrize("rows", [None, np.array([5, 0, 149, 5, 77])], ids=["all rows", "some rows"])
 @pytest.mark.parametrize("storage", DENSE)
-def test_gathered_columns_are_those_of_X_in_their_units(rng, storage, rows):
+def test_every_pass_over_X_gives_what_numpy_gives(rng, storage):
     X, plain = draw(rng, storage)
-    index, scale = np.array([6, 0, 3]), rng.uniform(0.5, 2.0, D)
-    out = np.empty((3, N if rows is None else len(rows)))
-    columns.gather(X, rows, index, scale, out)
-    taken = plain if rows is None else plain[rows]
-    assert_array_equal(out, (taken * scale)[:, index].T)
-
-
-@pytest.mark.parametrize("storage", DENSE)
-def test_moments_are_weighted_sums_over_the_rows_of_each_task(rng, storage):
-    X, plain = draw(rng, storage)
-    weight, scale = rng.uniform(0.1, 2.0, N), rng.uniform(0.5, 2.0, D)
+    weight, scale, v = rng.uniform(0.1, 2.0, N), rng.uniform(0.5, 2.0, D), rng.normal(size=N)
+    index, gathered = np.array([6, 0, 3]), np.empty((3, N))
+    columns.gather(X, None, index, scale, gathered)
+    assert_array_equal(gathered, (plain * scale)[:, index].T)
+    some, few = np.array([5, 0, 149, 5, 77]), np.empty((3, 5))
+    columns.gather(X, some, index, scale, few)
+    assert_array_equal(few, gathered[:, some])
     squares, sums = columns.moments(X, OFFSETS, weight, scale)
     assert_allclose(squares, task_sums(weight[:, None] * (plain * scale) ** 2), **CLOSE)
     assert_allclose(sums, task_sums(weight[:, None] * plain * scale), **CLOSE)
-
-
-@pytest.mark.parametrize("storage", DENSE)
-def test_each_row_is_predicted_with_the_coefficients_of_its_task(rng, storage):
-    X, plain = draw(rng, storage)
+    assert_allclose(columns.adjoint(X, OFFSETS, v), task_sums(plain * v[:, None]), **CLOSE)
     coef, intercept, task = rng.normal(size=(5, D)), rng.normal(size=5), rng.integers(0, 5, N)
     expected = np.sum(plain * coef[task], axis=1) + intercept[task]
     assert_allclose(columns.predict_rows(X, task, coef, intercept), expected, **CLOSE)
@@ -74,13 +65,6 @@ def test_what_is_not_finite_shows_in_its_prediction_even_times_zero(rng, storage
     X[20, D - 1] = value
     z = columns.predict_rows(X, np.zeros(N, dtype=np.intp), np.zeros((1, D)), np.ones(1))
     assert_array_equal(np.flatnonzero(~np.isfinite(z)), [20])
-
-
-@pytest.mark.parametrize("storage", DENSE)
-def test_the_adjoint_has_the_correlations_of_each_task(rng, storage):
-    X, plain = draw(rng, storage)
-    v = rng.normal(size=N)
-    assert_allclose(columns.adjoint(X, OFFSETS, v), task_sums(plain * v[:, None]), **CLOSE)
 
 
 def test_the_image_is_the_sum_of_columns_times_the_coefficients_of_each_task(rng):
@@ -99,23 +83,20 @@ def moments_in_numpy(x, weight):
     return means, task_sums((weight * (x - means[:, TASK]) ** 2).T).T
 
 
-def test_centred_columns_have_weighted_mean_zero_and_the_square_sums_returned(rng):
+@pytest.mark.parametrize("is_centred", [True, False])
+def test_columns_are_centred_and_scaled_by_the_weights_and_their_square_sums_returned(rng, is_centred):
     x, weight = rng.normal(size=(D, N)) + 5.0, rng.uniform(0.1, 2.0, N)
-    expected, root, own = moments_in_numpy(x, weight), np.sqrt(weight), x.copy()
-    means, curvature = columns.centre(own, OFFSETS, weight, root, True)
-    assert_allclose(means, expected[0], **CLOSE)
-    assert_allclose(curvature, expected[1], **CLOSE)
+    root, own, some = np.sqrt(weight), x.copy(), np.array([4, 1])
+    means, squares = moments_in_numpy(x, weight)
+    if not is_centred:
+        means, squares = np.zeros_like(means), task_sums((weight * x**2).T).T
+    for found in (columns.centre(own, OFFSETS, weight, root, is_centred),
+                  columns.weighted_moments(x, np.arange(D), OFFSETS, weight, is_centred)):  # fmt: skip
+        assert_allclose(found[0], means, **CLOSE)
+        assert_allclose(found[1], squares, **CLOSE)
     assert_allclose(own, (x - means[:, TASK]) * root, **CLOSE)
-    assert_allclose(task_sums((root * own).T), 0.0, atol=1e-12)
-
-
-def test_without_an_intercept_columns_are_only_scaled(rng):
-    x, weight = rng.normal(size=(D, N)), rng.uniform(0.1, 2.0, N)
-    own = x.copy()
-    means, curvature = columns.centre(own, OFFSETS, weight, np.sqrt(weight), False)
-    assert_array_equal(own, x * np.sqrt(weight))
-    assert_array_equal(means, 0.0)
-    assert_allclose(curvature, task_sums((weight * x**2).T).T, **CLOSE)
+    _, of_some = columns.weighted_moments(x, some, OFFSETS, weight, is_centred)
+    assert_allclose(of_some, squares[some], **CLOSE)
 
 
 def test_constant_columns_have_no_curvature(rng):
@@ -128,17 +109,6 @@ def test_constant_columns_have_no_curvature(rng):
     assert_array_equal(curvature[1], 0.0)
     assert_array_equal(x[1], 0.0)
     assert np.all(np.any(x[[0, 2]] != 0.0, axis=1))
-
-
-@pytest.mark.parametrize("is_centred", [True, False])
-def test_weighted_moments_are_those_of_the_columns_asked_for(rng, is_centred):
-    x, weight, some = rng.normal(size=(D, N)) + 1.0, rng.uniform(0.1, 2.0, N), np.array([4, 1])
-    means, curvature = columns.weighted_moments(x, some, OFFSETS, weight, is_centred)
-    expected = moments_in_numpy(x[some], weight)
-    if not is_centred:
-        expected = np.zeros_like(means), task_sums((weight * x[some] ** 2).T).T
-    assert_allclose(means, expected[0], **CLOSE)
-    assert_allclose(curvature, expected[1], **CLOSE)
 
 
 def test_tasks_that_share_their_rows_have_moments_by_their_own_weights(rng):

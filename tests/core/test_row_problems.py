@@ -61,10 +61,6 @@ def solve(g, L, p, k, alpha, eps=1e-2):
     return out[0]
 
 
-def prox(Z, step, p, k, alpha):
-    return np.array([solve(z / step, np.full(z.shape, 1.0 / step), p, k, alpha) for z in Z])
-
-
 def draw(rng, k, n_rows=1, n_tasks=5, spread=1.0):
     """Slopes with something in common, curvatures that differ, and strengths about the critical one."""
     L = np.exp(spread * rng.normal(size=(n_rows, n_tasks)))
@@ -155,24 +151,6 @@ def test_a_small_best_row_is_not_passed_over(p, k, L, g, alpha):
     assert values.min() < 0  # so zero is not the answer
     ours = row_objective(solve(g, L, p, k, alpha), np.array(g), np.array(L), p, k, alpha)[0]
     assert ours <= values.min() + 1e-6 * abs(values.min())
-
-
-# -- closed forms ----------------------------------------------------------------------------------------
-
-Z = np.array([[3.0, -4.0, 0.5], [0.2, 0.1, -0.1], [-1.0, 2.0, 0.0], [0.0, 0.0, 0.0]])
-
-
-def test_rows_of_norm_two_are_soft_thresholded(step=0.5, alpha=1.2):
-    size = np.linalg.norm(Z, axis=1, keepdims=True)
-    expected = Z * np.maximum(1 - step * alpha / np.maximum(size, 1e-300), 0.0)
-    assert_allclose(prox(Z, step, 2, 2, alpha), expected, rtol=1e-12)
-    assert np.any(expected[0]) and not np.any(expected[1])
-
-
-def test_lasso_and_ridge_rows(step=0.5, alpha=1.2):
-    soft = np.sign(Z) * np.maximum(np.abs(Z) - step * alpha, 0.0)
-    assert_allclose(prox(Z, step, 1, INF, alpha), soft, rtol=1e-14)
-    assert_allclose(prox(Z, step, 2, INF, alpha), Z / (1 + 2 * step * alpha), rtol=1e-14)
 
 
 # -- scale, signs, degenerate rows -----------------------------------------------------------------------

@@ -67,11 +67,3 @@ def test_the_present_row_is_only_where_the_search_begins(p):
         present = size * rng.normal(size=4)
         found = next_row(SplitRow(p), g[j], L[j], numbers, present, thorough=False)
         assert_allclose(found, best[j], rtol=1e-9, atol=1e-12)
-
-
-@pytest.mark.parametrize("p", [2.0, INF])
-def test_where_entries_are_dear_the_row_norm_is_left(p):
-    g, L = draw(9)
-    assert_allclose(solve(g, L, p, (0.8, 1e6)), solve(g, L, p, (0.8, np.inf)), rtol=1e-9)
-    soft = np.divide(np.sign(g) * np.maximum(np.abs(g) - 0.8, 0.0), L, out=np.zeros_like(g), where=L > 0)
-    assert_allclose(solve(g, L, p, (1e6, 0.8)), soft, rtol=1e-12)

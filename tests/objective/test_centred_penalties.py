@@ -86,16 +86,3 @@ def test_extreme_rows_have_norms(scale):
     for p, k in MEMBERS:
         penalty = make_penalty(p, k, 1.0, pooling=0.9)
         assert_allclose(penalty.norms(scale * draw()), scale * penalty.norms(draw()), rtol=1e-12)
-
-
-@pytest.mark.parametrize(("p", "k"), MEMBERS)
-def test_pooling_is_a_number_from_zero_to_below_one(p, k):
-    for bad in (-0.1, 1.0, np.nan):
-        with pytest.raises(ValueError, match="at least 0 and below 1"):
-            make_penalty(p, k, 1.0, pooling=bad)
-
-
-@pytest.mark.parametrize(("p", "k"), [(1.5, 3), (INF, 1), (3, "log")])
-def test_other_norms_have_no_pooling(p, k):
-    with pytest.raises(ValueError, match="pooling needs p = 1 or p = 2"):
-        make_penalty(p, k, 1.0, pooling=0.5)

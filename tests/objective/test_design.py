@@ -128,18 +128,6 @@ def test_a_complete_shared_block_has_the_rows_of_x_once():
     assert gaps.columns(np.arange(D), expand=False).shape == (len(gaps.y), D)
 
 
-def test_task_sums_means_and_spread():
-    tasks, _, weights = make_tasks("stacked", "C", weighted=True)
-    design = Design(tasks)
-    v = np.arange(N, dtype=float)
-    parts = np.split(v, np.cumsum(SIZES)[:-1])
-    assert_allclose(design.task_sums(design.row_weight), [w.sum() for w in weights])
-    assert_allclose(design.task_sums(v), [part.sum() for part in parts])
-    means = [w @ part / w.sum() for w, part in zip(weights, parts, strict=True)]
-    assert_allclose(design.task_means(v, design.row_weight), means)
-    assert_array_equal(design.spread(np.array([1.0, 2.0, 3.0])), np.repeat([1.0, 2.0, 3.0], SIZES))
-
-
 @pytest.mark.parametrize("size", [1e-200, 1e-150, 1e150, 1e200])
 @pytest.mark.parametrize("storage", ["C", "F", "csr array", "csc array"])
 def test_columns_in_safe_units_are_the_same_columns_in_powers_of_two(size, storage):
@@ -155,13 +143,6 @@ def test_columns_in_safe_units_are_the_same_columns_in_powers_of_two(size, stora
     assert np.abs(block).max() < 100 and np.abs(block).max(axis=0).min() > 0.1
     assert_allclose(block * factor, design.columns(np.arange(D), expand=True), rtol=1e-12)
     assert np.all(np.isfinite(moderate.curvature)) and moderate.curvature.max() > 1e-3
-
-
-def test_ordinary_columns_are_left_alone():
-    tasks, _, _ = make_tasks("stacked", "C", weighted=False)
-    problem = Problem(Design(tasks), Squared())
-    same, units = problem.in_safe_units()
-    assert same is problem and units is None
 
 
 def test_a_problem_is_gone_with_its_last_name():

@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose, assert_array_equal
+from numpy.testing import assert_array_equal
 from scipy import sparse
 
-from mmtfl.objective.units import column_levels, target_levels, without_levels
+from mmtfl.objective.units import column_levels, without_levels
 from mmtfl.tasks import Tasks
 
 STORAGES = {
@@ -36,14 +36,6 @@ def test_taking_off_levels_leaves_the_input_as_it_was(storage):
     assert_array_equal(given.toarray() if sparse.issparse(given) else given, X)
 
 
-def test_a_shared_design_has_one_level_per_column():
-    X = np.random.default_rng(0).normal(size=(12, 3)) + np.array([0.0, 1e5, 0.0])
-    tasks = Tasks.from_shared(X, np.zeros((12, 2)))
-    levels = column_levels(tasks)
-    assert_allclose(levels, np.tile([0.0, 0.5 * (X[:, 1].min() + X[:, 1].max()), 0.0], (2, 1)), rtol=1e-12)
-    assert_allclose(without_levels(tasks, levels, None).X, X - levels[0])
-
-
 @pytest.mark.parametrize(
     "X",
     [
@@ -63,12 +55,6 @@ def test_sparse_columns_that_are_not_full_keep_their_pattern():
     X = sparse.random_array((60, 5), density=0.4, rng=np.random.default_rng(0), format="csr")
     X.data[:] = 1e6
     assert column_levels(Tasks.from_rows(X, np.zeros(60), np.repeat([0, 1], 30))) is None
-
-
-def test_a_constant_target_is_zero_without_its_level():
-    tasks = Tasks.from_rows(np.eye(6), np.full(6, 0.1), [0, 0, 0, 1, 1, 1])
-    levels = target_levels(tasks)
-    assert_array_equal(without_levels(tasks, None, levels).y, 0.0)
 
 
 def test_the_rounding_of_a_target_level_is_no_spread():

@@ -22,11 +22,9 @@ from oracles import (
     largest_null_slope,
     make_problem,
     product_objective,
-    row_sums,
 )
 
 FINITE = [(2, 2), (1, 1), (2, 1), (1, 2), (3, 1.5), (1.5, 1), (4, 0.5), (1, 7)]
-UNEQUAL = [(p, k) for p, k in FINITE if p != k]
 GAMMAS = [(1.0, 1.0), (0.3, 2.5), (40.0, 0.02)]
 
 
@@ -54,16 +52,6 @@ def test_c_of_eq_3_minimises_the_product_penalty(p, k, gamma1, gamma2):
         ours = shared_part(np.array([S ** (1 / p)]), p, k, ratio=gamma1 / gamma2)[0]
         assert_allclose(ours, numerical, rtol=1e-6)
         assert_allclose(ours, (p * gamma1 / (k * gamma2) * S) ** (1 / (p + k)), rtol=1e-12)
-
-
-@pytest.mark.parametrize(("p", "k"), FINITE)
-def test_c_of_eq_4_in_terms_of_the_task_parts_is_the_same_c(p, k, gamma1=0.6, gamma2=1.7):
-    A = np.random.default_rng(0).normal(size=(5, 3))
-    c = make_penalty(p, k, 1.0).shared_part(A, ratio=gamma1 / gamma2)
-    B = task_part(A, c)
-    assert_allclose(c, (p * gamma1 / (k * gamma2) * row_sums(B, p)) ** (1 / k), rtol=1e-10)
-    for j in range(5):  # and no other c does better for these coefficients
-        assert_allclose(c[j], best_c(row_sums(A, p)[j], p, k, gamma1, gamma2)[0], rtol=1e-6)
 
 
 @pytest.mark.parametrize(("p", "k"), FINITE)
@@ -96,20 +84,10 @@ def test_infinite_exponents_are_the_limits_of_large_ones(gamma1=0.4, gamma2=3.0,
 
 
 @pytest.mark.parametrize(
-    ("p", "k", "error"),
-    [
-        (0.5, 1, ValueError),
-        (2, 0, ValueError),
-        (2, -1, ValueError),
-        (math.nan, 1, ValueError),
-        (2, math.nan, ValueError),
-        (INF, INF, ValueError),
-        ("2", 1, TypeError),
-        (True, 1, TypeError),
-    ],
+    ("p", "k"), [(0.5, 1), (2, 0), (2, -1), (math.nan, 1), (2, math.nan), (INF, INF), ("2", 1), (True, 1)]
 )
-def test_exponents_outside_the_family_are_refused(p, k, error):
-    with pytest.raises(error):
+def test_exponents_outside_the_family_are_refused(p, k):
+    with pytest.raises(TypeError if isinstance(p, str | bool) else ValueError):
         alpha_from_gammas(1.0, 1.0, p=p, k=k)
 
 
@@ -124,46 +102,6 @@ def test_strengths_must_be_positive_and_finite(bad):
 # -- the printed constants -------------------------------------------------------------------------------
 
 
-def printed_c(S, p, k, gamma1, gamma2):
-    return (gamma1 / gamma2 * S) ** (1 / (p + k))
-
-
-def printed_alpha(p, k, gamma1, gamma2):
-    e = k / (p + k)
-    return 2 * gamma1**e * gamma2 ** (1 - e)
-
-
-@pytest.mark.parametrize(("p", "k"), FINITE)
-@pytest.mark.parametrize(("gamma1", "gamma2"), GAMMAS)
-def test_printed_c_is_the_exact_step_of_the_shifted_problem(p, k, gamma1, gamma2):
-    for S in (1e-3, 0.7, 50.0):
-        printed = printed_c(S, p, k, gamma1, gamma2)
-        shifted = gamma2 * p / k
-        assert_allclose(printed, best_c(S, p, k, gamma1, shifted)[0], rtol=1e-6)
-        assert_allclose(printed, shared_part(np.array([S ** (1 / p)]), p, k, gamma1 / shifted)[0], rtol=1e-12)
-
-
-@pytest.mark.parametrize(("p", "k"), UNEQUAL)
-def test_printed_c_raises_the_stated_problem_unless_p_is_k(p, k, gamma1=0.6, gamma2=1.7, S=2.0):
-    exact, least = best_c(S, p, k, gamma1, gamma2)
-    printed = printed_c(S, p, k, gamma1, gamma2)
-    assert_allclose(printed / exact, (k / p) ** (1 / (p + k)), rtol=1e-6)
-    assert row_cost(printed, S, p, k, gamma1, gamma2) > least * 1.001
-
-
-@pytest.mark.parametrize(("p", "k"), FINITE)
-def test_printed_alpha_is_what_the_stated_problem_costs_at_the_printed_c(p, k, gamma1=0.6, gamma2=1.7, S=2.0):
-    printed = printed_alpha(p, k, gamma1, gamma2)
-    cost = row_cost(printed_c(S, p, k, gamma1, gamma2), S, p, k, gamma1, gamma2)
-    assert_allclose(cost, printed * S ** (k / (p + k)), rtol=1e-12)
-    # so it is never below the exact one, and equal to it only where the printed c is exact
-    exact = alpha_from_gammas(gamma1, gamma2, p=p, k=k)
-    if p == k:
-        assert_allclose(exact, printed, rtol=1e-12)
-    else:
-        assert exact < 0.999 * printed
-
-
 @pytest.mark.parametrize(("p", "k"), FINITE)
 @pytest.mark.parametrize(("gamma1", "gamma2"), GAMMAS)
 def test_paper_constants_are_the_shift_of_gamma2_and_nothing_more(p, k, gamma1, gamma2):
@@ -171,8 +109,6 @@ def test_paper_constants_are_the_shift_of_gamma2_and_nothing_more(p, k, gamma1, 
     assert_allclose(paper, alpha_from_gammas(gamma1, gamma2 * p / k, p=p, k=k), rtol=1e-12)
     _, least = best_c(2.0, p, k, gamma1, gamma2 * p / k)
     assert_allclose(paper * 2.0 ** (k / (p + k)), least, rtol=1e-10)
-    if p == k:
-        assert_allclose(paper, printed_alpha(p, k, gamma1, gamma2), rtol=1e-12)
 
 
 # -- solutions in both forms -----------------------------------------------------------------------------

@@ -8,16 +8,6 @@ import pytest
 from mmtfl.objective.row_sizes import zero_rows
 
 
-@pytest.mark.parametrize("n_rows", [3, 5000])
-def test_rows_are_zero_and_can_be_written(n_rows):
-    A = zero_rows(n_rows, 200)
-    assert A.shape == (n_rows, 200)
-    assert A.flags.c_contiguous
-    assert not A.any()
-    A[-1] = 1.0
-    assert A.sum() == 200.0
-
-
 @pytest.mark.skipif(sys.platform != "linux", reason="the memory of a process is read from /proc")
 def test_a_written_row_takes_no_more_than_its_own_pages():
     A = zero_rows(20_000, 500)

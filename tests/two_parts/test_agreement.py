@@ -9,7 +9,6 @@ from numpy.testing import assert_allclose
 from scipy import sparse
 
 from mmtfl.objective.norms import ColumnNorm, EntryNorm, RowNorm, TraceNorm, TwoNorms
-from mmtfl.objective.penalties import make_penalty
 from mmtfl.solvers.part_solvers import BothParts
 from mmtfl.solvers.strengths import AdditiveGrid, PassDescent, additive_descent, solve_additive
 from oracles import LOSSES, conic_loss, loss_gradient, loss_part, make_problem, minimum, problem_of
@@ -99,34 +98,6 @@ def test_parts_align_with_the_gradient(pair, loss):
     for norm, part in ((shared, found.shared), (specific, found.specific)):
         assert norm.dual_norm(G) <= norm.alpha * (1 + 1e-6)
         assert_allclose(-np.sum(G * part), plain_norm(norm, part), rtol=1e-5, atol=1e-8)
-
-
-# -- limits --------------------------------------------------------------------------------------------------
-
-HUGE = 100.0
-LASSO, L21, L1INF = (1, np.inf), (2, 2), (np.inf, 1)  # members; None stands for a column norm per task
-LIMITS = [
-    *((pair, "shared", LASSO) for pair in ("dirty", "dirty2", "low_rank_entries")),
-    *((pair, "specific", L21) for pair in ("dirty2", "robust")),
-    *((pair, "specific", L1INF) for pair in ("dirty", "robust_inf")),
-    *((pair, "shared", None) for pair in ("robust", "robust_inf", "low_rank")),
-]
-
-
-@pytest.mark.parametrize("loss", ["squared", "logistic"])
-@pytest.mark.parametrize(("pair", "huge", "member"), LIMITS)
-def test_a_huge_strength_on_one_part_leaves_the_model_of_the_other(pair, huge, member, loss):
-    problem = make_problem(1, loss=loss)
-    norms = strengths(problem, PAIRS[pair], (HUGE, 0.3) if huge == "shared" else (0.3, HUGE))
-    found = fit(problem, *norms)
-    gone, left = (found.shared, found.specific) if huge == "shared" else (found.specific, found.shared)
-    assert not gone.any() and left.any()
-    if member is None:
-        assert abs(found.objective - conic_optimum(problem, *norms)) <= 1e-6 * found.objective
-        return
-    alone = problem.solve(make_penalty(*member, norms[huge == "shared"].alpha), tol=TOL)
-    assert_allclose(found.objective, alone.objective, rtol=1e-9)
-    assert_allclose(left, alone.A, atol=1e-5)
 
 
 @pytest.mark.parametrize("pair", PAIRS)

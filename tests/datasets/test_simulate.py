@@ -26,6 +26,7 @@ def test_d2_is_a_staircase_of_six_groups():
     support, group = data.support, data.group
     assert data.X.shape == (4000, 100)
     assert_array_equal(support.sum(axis=1), np.full(20, 30))
+    assert all(np.ptp(np.flatnonzero(used)[10:]) == 19 for used in support)  # steps are consecutive
     assert sorted(np.bincount(group)) == [3, 3, 3, 3, 4, 4]
     assert_array_equal(data.coef != 0, support)
     used_by = np.array([len(set(group[support[:, j]])) for j in range(100)])
@@ -37,12 +38,6 @@ def test_d2_is_a_staircase_of_six_groups():
             shared = (support[s] & support[t]).sum() - 10
             apart = abs(group[s] - group[t])
             assert shared == (20, 7)[apart] if apart < 2 else shared == 0
-
-
-def test_d2_steps_are_consecutive_features():
-    for used in make_d2(random_state=0).support:
-        own = np.flatnonzero(used)[10:]
-        assert_array_equal(own, np.arange(own[0], own[0] + 20))
 
 
 @pytest.mark.parametrize("make", [make_d1, make_d2])
@@ -148,15 +143,11 @@ def test_labels_follow_the_logistic_model():
     data = make_tasks(4, 4000, 5, n_informative=5, classification=True, random_state=0)
     z = np.einsum("ij,ij->i", data.X, data.coef[data.task])
     assert set(data.y) == {0, 1}
+    sure = make_tasks(3, 50, 5, n_informative=5, noise=0.0, classification=True, random_state=0)
+    assert_array_equal(sure.y, np.einsum("ij,ij->i", sure.X, sure.coef[sure.task]) > 0)
     for low, high in [(-3, -1), (-0.5, 0.5), (1, 3)]:
         near = (z > low) & (z < high)
         assert_allclose(data.y[near].mean(), np.mean(1 / (1 + np.exp(-z[near]))), atol=0.03)
-
-
-def test_labels_without_noise_are_the_sign_of_the_signal():
-    data = make_tasks(3, 50, 5, n_informative=5, noise=0.0, classification=True, random_state=0)
-    z = np.einsum("ij,ij->i", data.X, data.coef[data.task])
-    assert_array_equal(data.y, z > 0)
 
 
 def test_small_classification_tasks_have_both_classes():
@@ -171,19 +162,15 @@ def test_small_classification_tasks_have_both_classes():
         ({"pattern": "ring"}, ValueError, "'staircase'"),
         ({"n_informative": 51}, ValueError, "n_features=50"),
         ({"n_informative": 26, "pattern": "outlier"}, ValueError, "52"),
-        ({"n_tasks": 1, "pattern": "outlier"}, ValueError, "n_tasks=2"),
         ({"noise": 1.0, "snr": 2.0}, ValueError, "both given"),
         ({"noise": -1.0}, ValueError, "noise"),
         ({"snr": 0.0}, ValueError, "snr"),
         ({"correlation": 1.0}, ValueError, "correlation"),
-        ({"correlation": float("nan")}, ValueError, "correlation"),
         ({"n_tasks": 2.0}, TypeError, "n_tasks"),
         ({"n_samples": 0}, ValueError, "n_samples"),
-        ({"n_samples": "many"}, TypeError, "n_samples"),
         ({"n_samples": (5, 4)}, ValueError, "high end"),
         ({"n_samples": [3, 4]}, ValueError, "expected 10"),
         ({"law": "cauchy"}, ValueError, "law"),
-        ({"law": 3}, TypeError, "law"),
         ({"law": lambda rng, shape: rng.uniform(size=3)}, ValueError, "shape"),
     ],
 )

@@ -45,15 +45,12 @@ def test_what_goes_in_comes_out(path):
         assert read.flags.writeable
 
 
-def test_the_file_is_the_arrays_and_little_more(path):
-    write_archive(path, np.zeros((1000, 100)))
-    assert 800_000 < path.stat().st_size < 800_400
-
-
 def test_the_same_content_gives_the_same_bytes(path, tmp_path):
     write_archive(path, [CONTENT, ARRAYS])
     write_archive(tmp_path / "other.mmtfl", [CONTENT, [array.copy(order="F") for array in ARRAYS]])
     assert path.read_bytes() == (tmp_path / "other.mmtfl").read_bytes()
+    write_archive(path, np.zeros((1000, 100)))  # the file is the arrays and little more
+    assert 800_000 < path.stat().st_size < 800_400
 
 
 @pytest.mark.parametrize(
@@ -108,15 +105,15 @@ def test_a_missing_file_a_folder_and_a_pipe(tmp_path):
 # -- written whole or not at all -----------------------------------------------------------------------------
 
 
-def broken_disk():
-    yield b"the first half"
-    raise OSError(28, "No space left on device")
+@pytest.mark.parametrize("error", [OSError(28, "No space left on device"), KeyboardInterrupt()])
+def test_a_failure_leaves_the_older_file_and_nothing_else(path, error):
+    def parts():
+        yield b"the first half"
+        raise error
 
-
-def test_a_failure_leaves_the_older_file_and_nothing_else(path):
     path.write_bytes(b"older")
-    with pytest.raises(OSError, match="No space left"):
-        write_whole(path, broken_disk())
+    with pytest.raises(type(error)):
+        write_whole(path, parts())
     assert path.read_bytes() == b"older"
     assert os.listdir(path.parent) == [path.name]
 
@@ -149,6 +146,10 @@ def test_of_two_first_writers_one_wins(path):
         yield b"second"
         write_whole(path, [b"first"], overwrite=False)
 
+    def late():
+        yield b"second"
+        path.write_bytes(b"first")
+
     with pytest.raises(FileExistsError):
         write_whole(path, parts(), overwrite=False)
     assert path.read_bytes() == b"first"
@@ -157,26 +158,8 @@ def test_of_two_first_writers_one_wins(path):
     with pytest.MonkeyPatch.context() as patch:  # as if the first came after the last check
         patch.setattr("mmtfl.persistence.files.check_target", lambda place, overwrite=True: Path(place))
         with pytest.raises(FileExistsError):
-            _first_wins(path)
+            write_whole(path, late(), overwrite=False)
     assert path.read_bytes() == b"first" and os.listdir(path.parent) == [path.name]
-
-
-def _first_wins(path):
-    def parts():
-        yield b"second"
-        path.write_bytes(b"first")
-
-    write_whole(path, parts(), overwrite=False)
-
-
-def test_an_interrupt_leaves_nothing(path):
-    def interrupted():
-        yield b"a"
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        write_whole(path, interrupted())
-    assert os.listdir(path.parent) == []
 
 
 def test_an_older_file_is_kept_on_request(path):
@@ -207,12 +190,9 @@ def test_links_and_permissions_stay(path, tmp_path):
     assert link.is_symlink()
     assert path.read_bytes() == b"newer"
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
-
-
-def test_a_new_file_has_the_permissions_of_any_new_file(path, tmp_path):
-    write_whole(path, [b"x"])
+    write_whole(tmp_path / "new", [b"x"])  # one that is new has the permissions of any new file
     (tmp_path / "plain").write_bytes(b"x")
-    assert stat.S_IMODE(path.stat().st_mode) == stat.S_IMODE((tmp_path / "plain").stat().st_mode)
+    assert (tmp_path / "new").stat().st_mode == (tmp_path / "plain").stat().st_mode
 
 
 def test_plain_knows_what_json_does_not():

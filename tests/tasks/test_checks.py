@@ -29,56 +29,38 @@ DESIGNS = [np.asarray, np.asfortranarray, sparse.csr_array, sparse.csc_array, sp
 STRINGS = ["b", "a", "bb"]
 STRING_COLUMNS = [
     STRINGS,
-    tuple(STRINGS),
     np.array(STRINGS),
     np.array(STRINGS, dtype=">U5"),
     np.array(STRINGS, dtype=object),
     [np.str_(label) for label in STRINGS],
-    pd.Series(STRINGS),
     pd.Series(STRINGS, index=[7, 3, 7]),
     pd.Series(STRINGS, dtype=object),
     pd.Series(STRINGS, dtype="string"),
     pd.Series(STRINGS, dtype="category"),
-    pd.Categorical(STRINGS),
-    pd.Index(STRINGS),
     pl.Series(STRINGS),
-    pl.Series(STRINGS, dtype=pl.Categorical),
     pl.Series(STRINGS, dtype=pl.Enum(["a", "b", "bb"])),
     pa.array(STRINGS),
-    pa.array(STRINGS, type=pa.large_string()),
     pa.chunked_array([STRINGS[:1], STRINGS[1:]]),
     pa.array(STRINGS).dictionary_encode(),
 ]
 INTEGERS = [3, -1, 12]
 INTEGER_COLUMNS = [
     INTEGERS,
-    np.array(INTEGERS, dtype=np.int8),
     np.array(INTEGERS, dtype=">i4"),
     np.array(INTEGERS, dtype=object),
     [np.int32(3), -1, np.int64(12)],
-    pd.Series(INTEGERS),
     pd.Series(INTEGERS, dtype="Int16"),
     pd.Series(INTEGERS, dtype="category"),
-    pd.Series(INTEGERS, dtype="int32[pyarrow]"),
     pl.Series(INTEGERS),
     pa.array(INTEGERS),
-    pa.chunked_array([INTEGERS]),
 ]
 
 
-@pytest.mark.parametrize("task", STRING_COLUMNS, ids=lambda task: type(task).__name__)
-def test_strings_of_any_container_are_labels(task):
+@pytest.mark.parametrize("task", STRING_COLUMNS + INTEGER_COLUMNS, ids=lambda task: type(task).__name__)
+def test_strings_and_integers_of_any_container_are_labels(task):
     labels = check_task_labels(task, 3)
-    assert labels.dtype.kind == "U"
-    assert labels.dtype.isnative
-    assert labels.tolist() == STRINGS
-
-
-@pytest.mark.parametrize("task", INTEGER_COLUMNS, ids=lambda task: type(task).__name__)
-def test_integers_of_any_container_are_labels(task):
-    labels = check_task_labels(task, 3)
-    assert labels.dtype == np.int64
-    assert labels.tolist() == INTEGERS
+    assert (labels.dtype.kind == "U" and labels.dtype.isnative) or labels.dtype == np.int64
+    assert labels.tolist() == (STRINGS if labels.dtype.kind == "U" else INTEGERS)
 
 
 @pytest.mark.parametrize(
@@ -88,20 +70,14 @@ def test_integers_of_any_container_are_labels(task):
         ["a", np.nan, "b", float("nan")],
         ["a", pd.NA, "b", pd.NaT],
         [1, None, 2, np.nan],
-        [1.0, np.nan, 2.0, np.nan],
         np.array([1.0, np.nan, 2.0, np.nan]),
-        np.array([1.0, np.nan, 2.0, np.nan], dtype=np.float32),
         np.array(["2020", "NaT", "2021", "NaT"], dtype="M8[Y]"),
         np.ma.array([1, 2, 3, 4], mask=[0, 1, 0, 1]),
-        pd.Series(["a", None, "b", None]),
         pd.Series(["a", None, "b", None], dtype="string"),
         pd.Series(["a", None, "b", None], dtype="category"),
         pd.Series([1, None, 2, None], dtype="Int64"),
-        pd.Series([1, None, 2, None], dtype="category"),
         pl.Series(["a", None, "b", None]),
-        pl.Series([1, None, 2, None]),
         pa.array(["a", None, "b", None]),
-        pa.array([1, None, 2, None]),
         pa.array(["a", None, "b", None]).dictionary_encode(),
     ],
     ids=lambda task: type(task).__name__,
@@ -115,22 +91,15 @@ def test_missing_labels_are_counted_and_the_first_is_named(task):
     ("task", "found"),
     [
         ([1.0, 2.0], "row 0 is of type float"),
-        ([1, 2.5], "row 1 is of type float"),
         (["a", 2.5], "row 1 is of type float"),
         (np.array([1.0, 2.0]), "float64"),
-        (np.array([1.0, 2.0], dtype=np.float32), "float32"),
-        (pl.Series([1.0, 2.0]), "float64"),
         ([True, False], "bool"),
         ([1, True], "row 1 is of type bool"),
         (np.array([True, False]), "bool"),
-        (pd.Series([True, False], dtype="boolean"), "bool"),
         ([b"a", b"b"], "bytes"),
-        (np.array([b"a", b"b"]), "|S1"),
         (np.array(["2020", "2021"], dtype="M8[Y]"), "datetime64"),
         ([1j, 2j], "complex"),
         ([("a", 1), ("b", 2)], "tuple"),
-        ([[1], [2]], "list"),
-        ([np.arange(2), np.arange(2)], "ndarray"),
     ],
 )
 def test_labels_of_other_kinds_are_refused(task, found):
@@ -146,12 +115,8 @@ def test_labels_of_other_kinds_are_refused(task, found):
         (5, ValueError, "must be 1-D"),
         (np.ones((2, 1), dtype=int), ValueError, r"shape \(2, 1\): pass a single column"),
         (pd.DataFrame({"site": ["a", "b"]}), ValueError, "single column"),
-        (iter("ab"), ValueError, "must be 1-D"),
         (["a"], ValueError, "X has 2 rows, but task has 1"),
-        (["a", "b", "c"], ValueError, "X has 2 rows, but task has 3"),
-        ([], ValueError, "X has 2 rows, but task has 0"),
         ([2**63, 1], ValueError, "beyond 64 bits"),
-        ([-(2**63) - 1, 1], ValueError, "beyond 64 bits"),
         (np.array([2**63, 1], dtype=np.uint64), ValueError, "beyond 64 bits"),
         (["a", "a\0"], ValueError, "row 1 holds a NUL"),
         (pl.LazyFrame({"a": [1, 2]}), TypeError, "collect"),
@@ -189,30 +154,22 @@ def test_clean_designs_pass_as_they_are(make, dtype):
     ("X", "error", "match"),
     [
         (np.ones(3), ValueError, "Expected 2D array, got 1D array instead.*Reshape"),
-        (np.ones((1, 2, 3)), ValueError, "got 3D array"),
         (5.0, ValueError, "got 0D array"),
-        (None, ValueError, "got 0D array"),
         (sparse.coo_array(np.ones(3)), ValueError, "got a 1D sparse array"),
         (np.ones((0, 2)), ValueError, r"0 sample\(s\) \(shape=\(0, 2\)\)"),
         (np.ones((2, 0)), ValueError, r"0 feature\(s\) \(shape=\(2, 0\)\) while a minimum of 1 is required"),
         ([[1, 2], [3]], ValueError, "cannot be read as an array"),
         (np.ones((2, 2), dtype=complex), ValueError, "Complex data not supported"),
         (np.array([[1, 2j]], dtype=object), ValueError, "Complex data not supported.*row 0, column 1"),
-        (sparse.csr_array(np.eye(2, dtype=complex)), ValueError, "Complex data not supported"),
         (np.array([["a", "b"]]), TypeError, "row 0, column 0: found the string 'a'"),
         ([[1, 2], [3, "b"]], TypeError, "row 1, column 1: found the string 'b', expected a number"),
-        (np.array([[1, b"b"]], dtype=object), TypeError, "row 0, column 1: found the string b'b'"),
         (np.array([[1, "2"]], dtype=object), TypeError, "row 0, column 1: found the string '2'"),
         ([[1, {}]], TypeError, "row 0, column 1: not a number.*dict"),
         ([[10**400, 1]], ValueError, "row 0, column 0: does not fit in float64"),
         (np.ones((2, 2), dtype="M8[D]"), TypeError, "datetime64"),
         (pd.DataFrame({"u": [1.0], "v": ["x"]}), TypeError, "Column 'v' of X is of type String.*encode"),
-        (pd.DataFrame({"u": [1.0], "v": ["1"]}, dtype=object), TypeError, "Column 'v' of X"),
         (pd.DataFrame({"u": [1.0], "v": [{}]}), TypeError, "Column 'v' of X, row 0: not a number"),
         (pd.DataFrame({"v": pd.Categorical([1])}), TypeError, "Column 'v' of X is of type Categorical"),
-        (pd.DataFrame({"v": pd.to_datetime(["2020"])}), TypeError, "Column 'v' of X is of type Datetime"),
-        (pd.DataFrame({"v": [1j]}), ValueError, "Complex data not supported: Column 'v'"),
-        (pl.DataFrame({"u": [1.0], "v": ["x"]}), TypeError, "Column 'v' of X is of type String"),
         (pa.table({"u": [1.0], "v": ["x"]}), TypeError, "Column 'v' of X is of type String"),
         (pd.DataFrame(np.ones((1, 2)), columns=["u", "u"]), ValueError, "repeated column names"),
         (
@@ -283,11 +240,9 @@ def test_infinities_that_cancel_are_found(make):
     [
         [1, 2],
         (True, 2.0),
-        np.array([1, 2], dtype=np.float32),
         np.array([1, 2], dtype=object),
         pd.Series([1, 2], dtype="Int64"),
         pl.Series([1, 2]),
-        pa.array([1, 2]),
         pa.chunked_array([[1], [2]]),
     ],
     ids=lambda y: type(y).__name__,

@@ -204,29 +204,17 @@ def test_sorted_rows_are_not_copied(kind, dtype):
     assert tasks.X is X
     assert np.shares_memory(tasks.y, y)
     assert tasks.X.dtype == dtype
-
-
-@pytest.mark.parametrize("kind", STORAGES)
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_gathered_rows_keep_storage_and_precision(kind, dtype):
-    X, y, task, _ = small()
-    X = STORAGES[kind](X.astype(dtype))
-    tasks = Tasks.from_rows(X, y, task)
-    assert tasks.X.dtype == dtype
-    if kind != "strided":
-        assert storage(tasks.X) == storage(X)
-    for view in tasks:
-        assert view.X.dtype == dtype
-        assert not sparse.issparse(X) or type(view.X) is type(X)
+    turned = Tasks.from_rows(X, y, ["b", "a", "b", "a"]).X
+    assert turned.dtype == dtype and (kind == "strided" or storage(turned) == storage(X))
 
 
 @pytest.mark.parametrize("kind", ["csr_array", "csc_array", "csr_matrix", "csc_matrix"])
 def test_sparse_rows_come_out_canonical(kind):
     X, y, task, _ = small()
-    tasks = Tasks.from_rows(STORAGES[kind](X), y, task)
+    tasks = Tasks.from_rows(STORAGES[kind](X.astype(np.float32)), y, task)
     parts = [tasks, tasks.select(np.arange(20)[::-2]), *tasks]
     for part in parts:
-        flagged = part.X.has_canonical_format
+        flagged = part.X.has_canonical_format and part.X.dtype == np.float32 and type(part.X) is type(tasks.X)
         fresh = type(part.X)((part.X.data, part.X.indices, part.X.indptr), shape=part.X.shape)
         assert flagged
         assert fresh.has_canonical_format
@@ -252,6 +240,8 @@ def test_views_share_memory_where_storage_allows():
         assert np.shares_memory(view.weights, tasks.weights)
     csr = Tasks.from_rows(sparse.csr_array(X[order]), y[order], task[order])
     assert all(np.shares_memory(view.X.data, csr.X.data) for view in [csr.task(1), *csr])
+    frame = pd.DataFrame(X)  # of one block
+    assert np.shares_memory(Tasks.from_rows(frame, y).X, frame.to_numpy())
 
 
 def test_complete_shared_x_is_handed_out_itself():
@@ -266,27 +256,16 @@ def test_complete_shared_x_is_handed_out_itself():
     assert tasks.task(1).X is X
 
 
-def test_a_pandas_frame_of_one_block_is_not_copied():
-    frame = pd.DataFrame(np.random.default_rng(0).normal(size=(5, 3)), columns=list("uvw"))
-    assert np.shares_memory(Tasks.from_rows(frame, np.ones(5)).X, frame.to_numpy())
-
-
 @pytest.mark.parametrize(
     "X",
     [
         np.array([[True, False], [False, True]]),
-        np.array([[1, 0], [0, 1]], dtype=np.int8),
         np.array([[1, 0], [0, 1]], dtype=np.uint64),
         np.array([[1, 0], [0, 1]], dtype=object),
-        np.array([[1, 0], [0, 1]], dtype=np.float16),
-        np.array([[1, 0], [0, 1]], dtype=np.longdouble),
         np.array([[1, 0], [0, 1]], dtype=">f8"),
         np.ma.array([[1.0, 0.0], [0.0, 1.0]]),
-        [[1, 0], [0, 1]],
         ((True, 0), (0, 1.0)),
-        sparse.csr_array(np.array([[1, 0], [0, 1]])),
         sparse.csc_array(np.array([[True, False], [False, True]])),
-        pd.DataFrame({"a": [1, 0], "b": [False, True]}),
         pd.DataFrame({"a": [1, 0], "b": [False, True]}, dtype=object),
         pd.DataFrame({"a": pd.array([1, 0], dtype="Int8"), "b": pd.array([0, 1], dtype="Float32")}),
         pd.DataFrame({"a": pd.arrays.SparseArray([1, 0]), "b": pd.arrays.SparseArray([0.0, 1.0])}),
@@ -365,9 +344,7 @@ def test_select_takes_masks_and_negative_positions():
     ("index", "error", "match"),
     [
         ([], ValueError, "empty"),
-        ([False] * 3, ValueError, "empty"),
         ([3], IndexError, "index 3 is out of bounds"),
-        ([-4], IndexError, "index -4 is out of bounds"),
         ([0.5], IndexError, "must be of integer"),
         ([True], IndexError, "boolean index did not match"),
     ],
@@ -395,15 +372,11 @@ def test_with_y_shares_the_rest():
 X2, Y2 = np.ones((2, 2)), np.array([1.0, 2.0])
 
 
-def test_one_column_too_many_names_both_tasks():
-    with pytest.raises(ValueError, match="X of task 'q' has 3 columns, but that of task 'p' has 2"):
-        Tasks.from_list([(X2, Y2), (np.ones((1, 3)), [1])], labels=["p", "q"])
-
-
 @pytest.mark.parametrize(
     ("pairs", "options", "error", "match"),
     [
         ([], {}, ValueError, "empty"),
+        ([(X2, Y2), (np.ones((1, 3)), [1])], {}, ValueError, "X of task 1 has 3 columns, but that of task 0"),
         ([(X2, Y2), (X2, [1])], {}, ValueError, "X of task 1 has 2 rows, but y of task 1 has 1"),
         ([(X2, Y2)] * 2, {"labels": ["a", "a"]}, ValueError, "'a' occurs twice"),
         ([(X2, Y2)] * 2, {"labels": ["a"]}, ValueError, "length 1, but there are 2 tasks"),
@@ -419,18 +392,12 @@ def test_lists_refuse(pairs, options, error, match):
     ("Y", "options", "error", "match"),
     [
         (Y2, {}, ValueError, "Y must be 2-D.*from_rows"),
-        ([1, 2], {}, ValueError, "2D"),
         (np.ones((3, 2)), {}, ValueError, "X has 2 rows, but Y has 3"),
-        (np.ones((2, 0)), {}, ValueError, "Y needs at least one column"),
-        ([[1, np.nan], [2, np.nan]], {"labels": ["a", "b"]}, ValueError, "Task 'b' has no observed target"),
         ([[1, 1], [2, np.inf]], {"labels": ["a", "b"]}, ValueError, "infinity.*task 'b', row 1"),
         ([["u", 1], [2, 3]], {}, TypeError, "Y, row 0, column 0: found the string 'u'"),
-        (X2, {"labels": [1]}, ValueError, "length 1, but there are 2 tasks"),
         (X2, {"labels": [1, 1]}, ValueError, "1 occurs twice"),
         (X2, {"sample_weight": np.ones((2, 3))}, ValueError, r"shape \(2, 3\), but Y has shape \(2, 2\)"),
-        (X2, {"sample_weight": [1, 2, 3]}, ValueError, "X has 2 rows, but sample_weight has 3"),
         (X2, {"sample_weight": [[1, 0], [1, 0]]}, ValueError, "Task 1 has zero total weight"),
-        (X2, {"sample_weight": [[1, 1], [1, -1]]}, ValueError, "negative"),
         (sparse.csr_array(X2), {}, TypeError, "Y must be dense"),
     ],
 )
@@ -444,14 +411,10 @@ def test_shared_targets_refuse(Y, options, error, match):
     [
         ({"task": "sit", "target": "y"}, ValueError, "no column 'sit': did you mean 'site'"),
         ({"task": "site", "target": "qq"}, ValueError, "no column 'qq'; its columns are 'site', 'age'"),
-        ({"task": "site", "target": "y", "weight": "mass"}, ValueError, "no column 'mass'"),
-        ({"task": "site", "target": "y", "features": ["age", "b"]}, ValueError, "no column 'b'"),
         ({"task": "site", "target": "site"}, ValueError, "'site' is used twice"),
-        ({"task": "site", "target": "y", "features": ["y"]}, ValueError, "'y' is used twice"),
         ({"task": "site", "target": "y", "features": "age"}, TypeError, "list of column names"),
         ({"task": "site", "target": "y", "features": []}, ValueError, "No feature columns"),
         ({"task": "site", "target": ["y"]}, ValueError, "Both a task column"),
-        ({"target": "y"}, TypeError, "Column 'site' of X is of type String"),
         ({"task": "site", "target": "name"}, TypeError, "y, row 0: found the string 'n'"),
     ],
 )

@@ -6,7 +6,7 @@ from scipy import sparse
 
 from mmtfl import Tasks
 from mmtfl.tasks import scaling
-from mmtfl.tasks.scaling import column_spread, could_use, target_spread
+from mmtfl.tasks.scaling import column_spread, target_spread
 
 
 def awkward_columns(rng, n_rows):
@@ -60,12 +60,3 @@ def test_sparse_columns_far_from_zero_have_their_own_spread(layout):
     X[7, 2], weights[7] = 0.0, 0.0  # a zero that does not count
     tasks = Tasks.from_rows(layout(X), np.zeros(91), np.repeat([0, 1], [50, 41]), sample_weight=weights)
     np.testing.assert_allclose(column_spread(tasks), exact_spread(X, weights), rtol=1e-6)
-
-
-def test_a_column_of_zeros_is_of_no_use_and_one_with_a_single_entry_is():
-    X = np.zeros((6, 3))
-    X[1, 0] = X[4, 1] = X[0, 2] = X[3, 2] = 2.0
-    tasks = Tasks.from_rows(X, np.zeros(6), [0, 0, 0, 1, 1, 1])
-    np.testing.assert_array_equal(
-        could_use(tasks, fit_intercept=False), [[True, False, True], [False, True, True]]
-    )

@@ -11,6 +11,8 @@ def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("tables")
     frame = make_frame()
     frame.to_csv(folder / "data.csv", index=False)
+    frame.to_parquet(folder / "data.parquet")
+    frame.assign(y=3.0).to_csv(folder / "flat.csv", index=False)
     frame.assign(y=np.where(frame["y"] > frame["y"].median(), "high", "low")).to_csv(
         folder / "classes.csv", index=False
     )

@@ -66,19 +66,10 @@ def test_an_offset_of_numbers_is_taken_along_and_of_counts_refused(table, capsys
     frame = pd.read_csv(table)[["site", "y", "visits", *"abcde"]]
     frame["shift"] = np.random.default_rng(1).normal(0.0, 3.0, size=len(frame)).round(3)
     frame.assign(y=frame["y"] + frame["shift"]).to_csv(table, index=False)
-    frame.drop(columns="shift").to_csv(table.with_name("plain.csv"), index=False)
-    words = (
-        f"--task site --target y --drop visits -q --json {SHORT} --methods mmtfl21 dirty separate boosting"
-    )
-    unexplained = []
-    for path, more in ((table.with_name("plain.csv"), ""), (table, "--offset shift")):
-        found = json.loads(run(["compare", path, words, more], capsys).out)["standings"]
-        unexplained.append({one["method"]: 1.0 - one["within"] for one in found})
-    plain, shifted = unexplained
-    # the same errors, of targets that vary more
-    ratios = [shifted[name] / plain[name] for name in plain]
-    assert len(ratios) == 4 and max(ratios) < 0.5
-    assert np.ptp(ratios) < 0.02 * max(ratios)
+    words = "--task site --target y --drop visits -q --json --methods mmtfl21 dirty separate boosting"
+    found = json.loads(run(["compare", table, words, SHORT, "--offset shift"], capsys).out)
+    within = [one["within"] for one in found["standings"]]
+    assert len(within) == 4 and min(within) > 0.8  # without the offset three quarters were noise
     words = "--task site --target visits --drop y --loss poisson --offset shift"
     assert "models of counts take no offset" in refusal(["compare", table, words], capsys)
 
@@ -107,20 +98,3 @@ def test_every_verdict_has_its_clause():
     )
     assert _sentence(comparison({"a": 1.0, "f": 2.0}), CITY).startswith("a wins: every other method is worse")
     assert "cannot be judged" in _sentence(comparison({"a": 1.0, "f": 2.0}, n_rows=4), CITY)
-
-
-@pytest.mark.parametrize(
-    ("words", "line"),
-    [
-        ("--target y", "compare needs tasks"),
-        ("--task site --target y --weights a", "does not use row weights"),
-        ("--task site --target y --methods nope", "--methods has no 'nope'"),
-        ("--task site --target y --fraction 1", "--fraction must lie between 0 and 1"),
-        ("--task nope --target y", "nope"),
-        ("--target y a --drop site --leave-task-out", "needs tasks with rows of their own"),
-        ("--task site --features a b --target same", "Nothing can be scored"),
-    ],
-)
-def test_bad_input_is_one_line_and_exit_code_2(words, line, table, capsys):
-    pd.read_csv(table).assign(same=3.0).to_csv(table, index=False)
-    assert line in refusal(["compare", table, words, "-q", SHORT], capsys)

@@ -3,14 +3,16 @@ r"""What comes from a file is shown with its control characters escaped: a termi
 Names hold ESC, the CSI of one byte that some terminals know, a bell, and a sign that turns text around.
 """
 
+import io
 import json
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from mmtfl.cli.main import main
+from mmtfl.cli.output import print_csv
 
-pd = pytest.importorskip("pandas")
 EVIL = "\x1b[31m\x9b2J\a\u202e"
 
 
@@ -28,37 +30,27 @@ def folder(tmp_path_factory):
     return folder
 
 
-def commands(folder):
-    table, model = str(folder / "table.parquet"), str(folder / "model.mmtfl")
-    new, classes = str(folder / "new.parquet"), str(folder / "classes.mmtfl")
-    columns = ["--task", "task"]
-    regress = [*columns, "--target", "y", "--drop", "class"]
-    return [
-        ["cv", table, *regress, "--pk", "2,1", "--folds", "3", "--alphas", "5", "-o", model, "--force"],
-        [
-            "fit",
-            table,
-            *columns,
-            *["--target", "class", "--drop", "y", "--alpha", "0.1", "--force", "-o"],
-            classes,
-        ],
-        ["inspect", model, "--verbose"],
-        ["inspect", classes],
-        ["inspect", model, "--json"],
-        ["inspect", model, "--task", f"{EVIL}1"],
-        ["inspect", model, "--task", f"{EVIL}9"],
-        ["add-task", model, new, "-o", str(folder / "wider.mmtfl"), "--force"],
-        ["predict", model, new, "-o", str(folder / "out.csv"), "--force"],
-        ["report", model, "-o", str(folder / "report.html"), "--force"],
-        ["fit", table, *columns, "--target", "kind", "--drop", f"{EVIL}9", "-o", model, "--force"],
-        ["fit", str(folder / f"{EVIL}.csv"), *columns, "--target", "y", "-o", model, "--force"],
-    ]
+COMMANDS = [
+    "cv table.parquet --task task --target y --drop class --pk 2,1 --folds 3 --alphas 5 -o m.mmtfl",
+    "fit table.parquet --task task --target class --drop y --alpha 0.1 -o classes.mmtfl",
+    "inspect m.mmtfl --verbose",
+    "inspect classes.mmtfl",
+    "inspect m.mmtfl --json",
+    f"inspect m.mmtfl --task {EVIL}1",
+    f"inspect m.mmtfl --task {EVIL}9",
+    "add-task m.mmtfl new.parquet -o wider.mmtfl",
+    "predict m.mmtfl new.parquet -o out.csv",
+    "report m.mmtfl -o report.html",
+    f"fit table.parquet --task task --target kind --drop {EVIL}9 -o new.mmtfl",
+    f"fit {EVIL}.csv --task task --target y -o new.mmtfl",
+]
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_no_command_sends_a_control_character_to_the_terminal(folder, capsys):
+def test_no_command_sends_a_control_character_to_the_terminal(folder, capsys, monkeypatch):
+    monkeypatch.chdir(folder)
     codes = []
-    for words in commands(folder):
+    for words in map(str.split, COMMANDS):
         codes.append(main(words))
         out, err = capsys.readouterr()
         told = (out + err).replace("\n", "")
@@ -70,10 +62,6 @@ def test_no_command_sends_a_control_character_to_the_terminal(folder, capsys):
 
 
 def test_predictions_go_to_a_pipe_as_they_are_and_to_a_terminal_escaped(monkeypatch):
-    import io
-
-    from mmtfl.cli.output import print_csv
-
     class Screen(io.TextIOWrapper):
         terminal = False
 

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 import mmtfl
-from cli.typed import refusal, run
+from cli.typed import run
 
 
 @pytest.fixture(scope="module")
@@ -59,11 +59,3 @@ def test_time_predicts_the_later_from_the_earlier(visits, tmp_path, capsys):
     words = "--task site --target stay --drop patient --time day --methods separate pooled"
     found = json.loads(run(["compare", visits, words, "--repeats 2 --jobs 1 -q --json"], capsys).out)
     assert sum(task["held_out"] for task in found["tasks"]) < 0.6 * 180
-
-
-def test_columns_that_do_not_suit_are_told(visits, tmp_path, capsys):
-    frame = pd.read_csv(visits)
-    frame.assign(day=np.where(frame.index > 0, "later", "soon")).to_csv(tmp_path / "bad.csv", index=False)
-    told = refusal(cv(tmp_path / "bad.csv", tmp_path / "m.mmtfl", "--time day --drop patient -q"), capsys)
-    assert "Time column 'day' holds text such as 'later'" in told
-    assert "no column 'ward'" in refusal(cv(visits, tmp_path / "m.mmtfl", "--group ward -q"), capsys)

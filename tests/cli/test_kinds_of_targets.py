@@ -77,20 +77,6 @@ def test_the_default_strength_is_that_of_the_loss(records, capsys):
     np.testing.assert_allclose(mmtfl.load(records / "m.mmtfl").alpha, 0.1 * top, rtol=0.01)
 
 
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        ("--target visits --loss poison", "there is no loss 'poison'"),
-        ("--target visits --loss visits:poisson died", "is neither a loss nor LABEL=LOSS"),
-        ("--target died --classify --loss huber", "--classify makes them classes"),
-        ("--target stay --loss poisson", "the poisson loss needs counts"),
-        ("--target stay visits --loss stay=squared", "names no loss for task 'visits'"),
-    ],
-)
-def test_losses_that_do_not_go_are_told_in_one_line(records, words, said, capsys):
-    assert said in refusal(["fit", records / "records.csv", words, "-o", records / "m.mmtfl"], capsys)
-
-
 def test_what_was_typed_is_kept(records, capsys):
     words = "--target stay --drop visits died --loss huber --delta 0.5 --alpha 0.1 -q -o"
     run(["fit", records / "records.csv", words, records / "h.mmtfl"], capsys)

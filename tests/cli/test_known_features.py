@@ -6,7 +6,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 import mmtfl
-from cli.typed import refusal, run
+from cli.typed import run
 
 
 @pytest.fixture(scope="module")
@@ -37,12 +37,6 @@ def test_the_levels_of_a_column_come_in_or_stay_out_together(table, tmp_path, ca
     kept = {name for name, c in zip(model.feature_names_in_, model.c_, strict=True) if c > 0}
     assert kept & set(levels(table)) in (set(), set(levels(table)))
     assert command == "fit" or {0.0, 0.9, 0.99} < set(model.cv_results_["pooling"])  # pooled groups too
-
-
-def test_a_pooled_fit_keeps_levels_together(table, tmp_path, capsys):
-    run(fit(table, tmp_path, "--pooling 0.9"), capsys)
-    model = mmtfl.load(tmp_path / "m.mmtfl")
-    assert model.feature_groups and model.common_.any()
 
 
 def test_weights_and_signs_are_those_of_the_estimator_by_column_and_task(table, tmp_path, capsys):
@@ -79,25 +73,3 @@ def test_a_column_that_a_task_lacks_is_no_feature_of_it_on_request(table, tmp_pa
     assert pd.read_csv(tmp_path / "p.csv")["prediction"].notna().all()
     table.loc[3, "age"] = np.nan
     run(fit(table, tmp_path, "--absent-features allow"), capsys)  # single cells are filled
-
-
-@pytest.mark.parametrize(
-    ("words", "told"),
-    [
-        ("--penalty-weight iorn=0", "--penalty-weight names the column 'iorn', which is no feature"),
-        ("--penalty-weight iron", "--penalty-weight 'iron' is not COLUMN=W"),
-        ("--positive ages", "--positive names the column 'ages', which is no feature"),
-        ("--penalty-weight iron=-1", "weights are positive"),
-        ("--task-weight even", "--task-weight 'even' is neither equal nor LABEL=W"),
-        ("--task-weight b=much", "--task-weight 'b=much' is neither"),
-        ("--task-weight Bergen=2", "--task-weight names the task 'Bergen', which the data do not have"),
-        ("--task-weight b=0", "--task-weight of task 'b' is 0.0, expected a positive number"),
-    ],
-)
-def test_bad_knowledge_is_told_in_one_line(table, tmp_path, capsys, words, told):
-    assert told in refusal(fit(table, tmp_path, words), capsys)
-
-
-def test_methods_without_weights_say_so(table, tmp_path, capsys):
-    words = fit(table, tmp_path, "--method robust --positive all", command="cv")
-    assert "--positive does not go with --method robust" in refusal(words, capsys)

@@ -55,12 +55,6 @@ def test_several_targets_in_every_spelling(tmp_path, capsys, targets):
     assert mmtfl.load(tmp_path / "m.mmtfl").tasks_.tolist() == ["a", "b"]
 
 
-def test_a_file_behind_an_option_of_several_values_is_missed_and_told(table, capsys):
-    tokens = ["fit --task site -o", table / "m.mmtfl", "--target stay", table / "visits.csv"]
-    err = refusal(tokens, capsys)
-    assert "fit needs DATA: put the file first" in err and "takes all that follow it" in err
-
-
 def test_jobs_has_two_names(table, capsys):
     for command in ("cv", "compare"):
         shown = run([command, "--help-all"], capsys).out
@@ -119,21 +113,6 @@ def test_the_report_shows_every_kind_of_search(table, capsys, method):
     out, err = run(["report", table / "m.mmtfl", table / "classes.csv", "-o", page], capsys)
     assert (out, err) == ("", f"Written: {page}\n")
     assert "could not be refitted" not in page.read_text(encoding="utf-8")
-
-
-@pytest.mark.parametrize(
-    ("options", "line"),
-    [
-        ("--method dirty --pk 2,1", "--pk does not go with --method dirty: it is for mmtfl only"),
-        ("--method capped --one-se", "--one-se does not go with --method capped: it is for mmtfl and"),
-        ("--method robust --alphas 1 0.1", "has two strengths: --alphas takes how many"),
-        ("--method single --checkpoint c", "--checkpoint does not go with --method single"),
-        ("--method lowrank --dask local", "--dask does not go with --method lowrank"),
-        ("--method pooled", "pooled"),
-    ],
-)
-def test_options_that_do_not_apply_are_refused(table, capsys, options, line):
-    assert line in refusal(on(table, "visits", options, command="cv"), capsys)
 
 
 def test_the_help_of_cv_says_what_every_method_assumes():

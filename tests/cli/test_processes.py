@@ -98,18 +98,6 @@ def test_a_terminal_that_cannot_show_a_name(tmp_path):
     assert done.returncode == 0 and "d1" in done.stdout
 
 
-def test_help_comes_at_once(tmp_path):
-    """Seconds of the processor, which a busy machine does not change; the best of three."""
-
-    def spent():
-        before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        assert run("--help", cwd=tmp_path).returncode == 0
-        after = resource.getrusage(resource.RUSAGE_CHILDREN)
-        return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-
-    assert min(spent() for _ in range(3)) < 0.5
-
-
 def test_help_of_every_command_loads_nothing_heavy():
     code = (
         "import sys; from mmtfl.cli.main import main, COMMANDS\n"

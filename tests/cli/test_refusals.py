@@ -46,6 +46,9 @@ def test_what_is_missing_is_named(capsys, tokens, lack):
     assert refusal(tokens, capsys) == f"mmtfl: {lack}: see `mmtfl {tokens[0]} --help`."
 
 
+SHORT = {"FIT": "fit DATA", "CV": "cv DATA", "FILES": "fit PARQUET --task site"}
+
+
 @pytest.mark.parametrize(
     ("tokens", "line"),
     [
@@ -60,24 +63,24 @@ def test_what_is_missing_is_named(capsys, tokens, lack):
         ("fit DATA --target y -o FOLDER", "is a folder"),
         ("fit DATA --target y -o --json", "-o needs the name of a file, and got '--json'"),
         ("fit DATA --target y --alpha -1 -o NEW", "mmtfl: --alpha must be a float"),
-        ("fit DATA --target y --p 0.5 -o NEW", "mmtfl: --p must be a float"),
+        ("FIT --p 0.5", "mmtfl: --p must be a float"),
         ("fit DATA --target y --task site age -o NEW", "Unused Tokens: ['age']"),
-        ("fit DATA --target y --weights dose -o NEW", "Weight 'dose' is -"),
-        ("fit DATA --target y --k one -o NEW", "--k 'one'"),
-        ("fit DATA --target y --separator ; -o NEW", "has a single column"),
+        ("FIT --weights dose", "Weight 'dose' is -"),
+        ("FIT --k one", "--k 'one'"),
+        ("FIT --separator ;", "has a single column"),
         ("fit CLASSES --target y --scale-targets -o NEW", "--scale-targets is for numbers"),
         ("fit DATA --target y --target age --task site -o NEW", "names tasks"),
-        ("cv DATA --target y --pk 2 -o NEW", "--pk '2' is not a pair"),
-        ("cv DATA --target y --pk 2,x -o NEW", "--pk '2,x' is not a pair"),
-        ("cv DATA --target y --pk inf,inf -o NEW", "infinite"),
-        ("cv DATA --target y --folds 1 -o NEW", "--folds 1"),
-        ("cv DATA --target y --folds 500 -o NEW", "--folds 500, but only"),
-        ("cv DATA --target y --alphas -1 2 -o NEW", "--alphas"),
-        ("cv DATA --target y --scoring best -o NEW", "--scoring 'best' is not a name"),
-        ("cv DATA --target y --scoring acu -o NEW", "did you mean 'auc'"),
-        ("cv DATA --target y --scoring auc -o NEW", "auc is for classes, and the targ"),
+        ("CV --pk 2", "--pk '2' is not a pair"),
+        ("CV --pk 2,x", "--pk '2,x' is not a pair"),
+        ("CV --pk inf,inf", "infinite"),
+        ("CV --folds 1", "--folds 1"),
+        ("CV --folds 500", "--folds 500, but only"),
+        ("CV --alphas -1 2", "--alphas"),
+        ("CV --scoring best", "--scoring 'best' is not a name"),
+        ("CV --scoring acu", "did you mean 'auc'"),
+        ("CV --scoring auc", "auc is for classes, and the targ"),
         ("cv CLASSES --target y --scoring r2 -o NEW", "r2 is for numbers, and the targ"),
-        ("cv DATA --target y --n-jobs 0 -o NEW", "--jobs 0"),
+        ("CV --n-jobs 0", "--jobs 0"),
         ("predict absent.mmtfl DATA", "There is no file 'absent.mmtfl'"),
         ("predict DATA DATA", "is not a model of mmtfl"),
         ("predict MODEL DATA -o out.xlsx", "its name ends in .csv"),
@@ -94,6 +97,51 @@ def test_what_is_missing_is_named(capsys, tokens, lack):
         ("datasets d1 --pattern shared", "--pattern has no meaning for 'd1'"),
         ("datasets d1 --samples 0", "n_samples=0"),
         ("datasets --seed 1", "Name the dataset"),
+        ("fit --task site -o NEW --target y DATA", "put the file first, because an option of several values"),
+        # what is known of columns, tasks and targets
+        ("FIT --penalty-weight aeg=0", "--penalty-weight names the column 'aeg', which is no feature"),
+        ("FIT --penalty-weight age", "--penalty-weight 'age' is not COLUMN=W"),
+        ("FIT --positive ages", "--positive names the column 'ages', which is no feature"),
+        ("FIT --penalty-weight age=-1", "weights are positive"),
+        ("FIT --task site --task-weight even", "--task-weight 'even' is neither equal nor LABEL=W"),
+        ("FIT --task site --task-weight Bern=much", "--task-weight 'Bern=much' is neither"),
+        ("FIT --task site --task-weight Oslo=2", "names the task 'Oslo', which the data do not have"),
+        ("FIT --task site --task-weight Bern=0", "of task 'Bern' is 0.0, expected a positive number"),
+        ("FIT --loss poison", "there is no loss 'poison'"),
+        ("FIT --loss y:poisson age", "is neither a loss nor LABEL=LOSS"),
+        ("fit CLASSES -o NEW --target y --classify --loss huber", "--classify makes them classes"),
+        ("fit DATA -o NEW --target dose --loss poisson", "the poisson loss needs counts"),
+        ("FIT --target age --loss y=squared", "names no loss for task 'age'"),
+        ("FIT --exposure dose --loss poisson", "Exposure 'dose' is -"),
+        ("CV --task site --time colour", "Time column 'colour' holds text such as"),
+        ("CV --task site --group ward", "no column 'ward'"),
+        # methods
+        ("CV --method dirty --pk 2,1", "--pk does not go with --method dirty: it is for mmtfl only"),
+        ("CV --method capped --one-se", "--one-se does not go with --method capped: it is for mmtfl and"),
+        ("CV --method robust --alphas 1 0.1", "has two strengths: --alphas takes how many"),
+        ("CV --method single --checkpoint c", "--checkpoint does not go with --method single"),
+        ("CV --method lowrank --dask local", "--dask does not go with --method lowrank"),
+        ("CV --method robust --positive all", "--positive does not go with --method robust"),
+        ("CV --method pooled", "pooled"),
+        ("compare DATA --target y", "compare needs tasks"),
+        ("compare DATA --task site --target y --weights age", "does not use row weights"),
+        ("compare DATA --task site --target y --methods nope", "--methods has no 'nope'"),
+        ("compare DATA --task site --target y --fraction 1", "--fraction must lie between 0 and 1"),
+        ("compare DATA --target y age --drop site --leave-task-out", "needs tasks with rows of their own"),
+        ("compare FLAT --task site --target y --features age", "Nothing can be scored"),
+        # clusters, files and checkpoints
+        ("FIT --workers 2", "--workers goes with --dask local"),
+        ("FIT --dask local --workers 0", "--workers must be at least 1"),
+        ("FIT --dask nowhere", "--dask 'nowhere' cannot be reached"),
+        ("FILES --memory-limit 2GB --categories x1", "--categories needs all rows in memory"),
+        ("FILES --memory-limit 2XB --alpha 1", "--memory-limit must be a size such as '2GB'"),
+        ("FILES --memory-limit 2GB --alpha 1 --drop gone", "--drop 'gone': there is no such column"),
+        ("FILES --memory-limit 2GB --alpha 1", "'colour' is not of numbers"),
+        ("FILES --memory-limit 2GB --drop colour", "needs --alpha"),
+        ("FIT --task site --memory-limit 2GB --alpha 1", "is not one"),
+        ("FIT --checkpoint DATA", "would be written over"),
+        ("FIT --checkpoint NEW", "both the model and the checkpoint"),
+        ("FIT --checkpoint absent/x", "does not exist"),
     ],
 )
 def test_bad_input_is_one_line_and_exit_code_2(folder, tmp_path, capsys, tokens, line):
@@ -101,10 +149,14 @@ def test_bad_input_is_one_line_and_exit_code_2(folder, tmp_path, capsys, tokens,
         "DATA": folder / "data.csv",
         "CLASSES": folder / "classes.csv",
         "MODEL": folder / "model.mmtfl",
+        "PARQUET": folder / "data.parquet",
+        "FLAT": folder / "flat.csv",
         "NEW": tmp_path / "new.mmtfl",
         "FOLDER": tmp_path,
     }
     before = {path: path.read_bytes() for path in folder.iterdir()}
+    for word, meaning in SHORT.items():
+        tokens = tokens.replace(word, f"{meaning} --target y -o NEW")
     assert line in refusal([paths.get(token, token) for token in tokens.split()], capsys)
     assert list(tmp_path.iterdir()) == []
     assert {path: path.read_bytes() for path in folder.iterdir()} == before

@@ -92,36 +92,6 @@ def test_a_checkpoint_is_kept_and_one_of_another_fit_is_refused(folder, capsys):
     assert "is the checkpoint of another fit" in told
 
 
-@pytest.mark.parametrize(
-    ("words", "says"),
-    [
-        ("--workers 2", "--workers goes with --dask local"),
-        ("--dask local --workers 0", "--workers must be at least 1"),
-        ("--dask nowhere", "--dask 'nowhere' cannot be reached"),
-        ("--memory-limit 2GB --categories x1", "--categories needs all rows in memory"),
-        ("--memory-limit 2XB", "--memory-limit must be a size such as '2GB'"),
-        ("--memory-limit 2GB --drop gone", "--drop 'gone': there is no such column"),
-        ("--memory-limit 2GB", "Column 'won' is not of numbers"),
-        ("--memory-limit 1MB --drop won", "memory"),
-        ("--checkpoint FOLDER/none.mmtfl", "both the model and the checkpoint"),
-        ("--checkpoint FOLDER/data.parquet", "would be written over"),
-        ("--checkpoint FOLDER/none/x", "does not exist"),
-    ],
-)
-def test_what_cannot_be_is_one_clear_line(folder, capsys, words, says):
-    code = 1 if "1MB" in words else 2
-    err = run(command(folder, "none", words.replace("FOLDER", str(folder))), capsys, code=code).err
-    assert len(err.strip().splitlines()) == 1 and says in err
-    assert not (folder / "none.mmtfl").exists()
-
-
-def test_a_memory_limit_needs_parquet_and_a_strength(folder, capsys):
-    limit = "--memory-limit 2GB --drop won"
-    assert "is not one" in refusal(command(folder, "none", limit, data="data.csv"), capsys)
-    tokens = ["fit", folder / "data.parquet", "--task task --target y", limit, "-o", folder / "none.mmtfl"]
-    assert "needs --alpha" in refusal(tokens, capsys)
-
-
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no pipes with names")
 def test_a_pipe_is_no_table(folder, capsys):
     os.mkfifo(folder / "pipe.csv")

@@ -21,9 +21,9 @@ def run(words, capsys=None, code=0):
     return None
 
 
-def refusal(words, capsys):
+def refusal(words, capsys, code=2):
     """The one line of a command that is refused, after its notes."""
-    out, err = run(words, capsys, code=2)
+    out, err = run(words, capsys, code)
     *notes, line = err.strip().splitlines()
     assert out == "" and all(note.startswith("note: ") for note in notes), err
     assert line.startswith("mmtfl: ")

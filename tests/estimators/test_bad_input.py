@@ -1,5 +1,7 @@
 """Hostile input: one clear error each, that names the task and the column and says what to do."""
 
+from functools import partial
+
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -8,13 +10,17 @@ import pytest
 from scipy import sparse
 from sklearn.exceptions import NotFittedError
 
+from mmtfl import DirtyRegressor, MMTFLRegressorCV, SingleTaskRegressorCV, TwoStrengthCV
 from mmtfl.estimators import MMTFLClassifier, MMTFLRegressor
+from mmtfl.estimators.model_files import ESTIMATORS
+from mmtfl.estimators.two_strengths import TwoStrengthModel
 
 BOTH, NUMBERS, CLASSES = (MMTFLRegressor, MMTFLClassifier), (MMTFLRegressor,), (MMTFLClassifier,)
 NAMES, TASK = ["age", "dose", "weight"], np.repeat(["leeds", "oslo"], 10)
 DESIGN, TARGET = np.random.default_rng(0).normal(size=(20, 3)), np.tile([0, 1], 10)
 TWO = np.column_stack([TARGET, 1 - TARGET]).astype(float)
-ONES, BY_SITE = np.ones(20), {"task_column": "site"}
+ONES, BY_SITE, ROWS, INF = np.ones(20), {"task_column": "site"}, np.arange(20), np.inf
+TWO_PARTS = [Model for Model in ESTIMATORS if issubclass(Model, TwoStrengthModel)]
 
 
 def frame(**changes):
@@ -33,7 +39,7 @@ def refuses(kind, words, models=BOTH, options=None, **data):
     """These models refuse to fit, in an error that has all these words."""
     for Model in models:
         with pytest.raises(kind) as caught:
-            Model(**{"alpha": 0.1, **(options or {})}).fit(**{"X": DESIGN, "y": TARGET, **data})
+            Model(**(options or {})).fit(**{"X": DESIGN, "y": TARGET, **data})
         assert [word for word in words if word not in str(caught.value)] == [], caught.value
 
 
@@ -66,14 +72,21 @@ def test_what_is_not_finite_is_told_with_its_task_and_place(value, name):
 # -- kinds and shapes ----------------------------------------------------------------------------------------
 
 WORDS = np.where(TARGET, "yes", "no")
+
+
+def weighing(wanted):
+    return {"task": TASK, "options": {"task_weight": wanted}}
+
+
+def lossy(loss, **options):
+    return {"task": TASK, "models": NUMBERS, "options": {"loss": loss, **options}}
+
+
+MIXED = lossy({"leeds": "squared", "oslo": "logistic"})
 ONE_CLASS = np.where(TASK == "oslo", 1, TARGET)
 REFUSED = [
     (ValueError, ["NaN", "'oslo'", "row 12"], {"y": at(WORDS, 12, None), "task": TASK, "models": CLASSES}),
-    (
-        TypeError,
-        ["mixes strings"],
-        {"y": at(WORDS.astype(object), 9, 3), "models": CLASSES},
-    ),
+    (TypeError, ["mixes strings"], {"y": at(WORDS.astype(object), 9, 3), "models": CLASSES}),
     (TypeError, ["row 0", "'no'"], {"y": WORDS, "models": NUMBERS}),
     (ValueError, ["squares leave the range of floats"], {"y": TARGET * 1e200, "models": NUMBERS}),
     (ValueError, ["Task 1", "no observed target", "leave the column out"], {"y": TWO * [1, np.nan]}),
@@ -116,6 +129,37 @@ REFUSED = [
     (ValueError, ["1-D"], {"sample_weight": TWO}),
     (ValueError, ["zero total weight", "'oslo'"], {"task": TASK, "sample_weight": (TASK == "leeds") * 1.0}),
     (TypeError, ["sample_weight"], {"sample_weight": ["heavy"] * 20}),
+    # weights of tasks
+    (
+        ValueError,
+        ["task 'huge', which the data do not", "'leeds', 'oslo'"],
+        weighing({"huge": 2.0}),
+    ),
+    (ValueError, ["task_weight of task 'oslo' is 0.0, expected a positive number"], weighing({"oslo": 0.0})),
+    (ValueError, ["task_weight of task 'oslo' is '2'"], weighing({"oslo": "2"})),
+    (ValueError, ["'task_weight' parameter", "Use None, 'equal', or a dict"], weighing("even")),
+    # losses
+    (ValueError, ["there is no loss 'poison'", "Did you mean 'poisson'"], lossy("poison")),
+    (ValueError, ["classes are for MMTFLClassifier"], lossy("logistic")),
+    (ValueError, ["it names no task"], lossy({})),
+    (ValueError, ["there is no loss 'mean'"], lossy({"a": "mean"})),
+    (ValueError, ["The 'loss' parameter of MMTFLRegressor must be"], lossy(3)),
+    (ValueError, ["The 'delta' parameter"], lossy("huber", delta=0.0)),
+    (ValueError, ["whose targets have no unit"], lossy("poisson", scale_targets=True)),
+    (ValueError, ["loss names no loss for task 'oslo'"], lossy({"leeds": "poisson"})),
+    (ValueError, ["names task 'rome', which"], lossy({"leeds": "huber", "oslo": "huber", "rome": "huber"})),
+    (
+        ValueError,
+        ["Task 'oslo' has the target -2 in its row 4, but the poisson loss needs counts"],
+        {**lossy("poisson"), "y": at(TARGET, 13, -2.0)},
+    ),
+    (ValueError, ["Task 'oslo' has the target 2 in its row", "needs 0 or 1"], {**MIXED, "y": 2 * TARGET}),
+    (ValueError, ["Task 'oslo' has the target 1 in all its rows, where the logistic"], {**MIXED, "y": ONES}),
+    (ValueError, ["target 0 in all its rows, where the poisson"], {**lossy("poisson"), "y": 0 * ONES}),
+    # offsets
+    (ValueError, ["X has 20 rows, but offset has 3"], {"offset": np.zeros(3)}),
+    (ValueError, ["NaN or infinity, first in row 0: an exposure of zero"], {"offset": np.full(20, -np.inf)}),
+    (ValueError, ["offset must be 1-D"], {"offset": np.zeros((20, 2))}),
 ]
 
 
@@ -146,6 +190,35 @@ def test_what_cannot_be_is_one_clear_error(kind, words, data):
 def test_bad_parameters_are_refused_with_a_remedy(name, values, remedy):
     for value in values:
         refuses(ValueError, [repr(name), repr(value), remedy], options={name: value})
+
+
+SEARCH, BOTH_STRENGTHS = MMTFLRegressorCV, partial(TwoStrengthCV, DirtyRegressor())
+FOLDS = [[(ROWS,)], [(ROWS, ROWS, ROWS)], [(ROWS, [])], [(ROWS, [20])], [(ROWS, [0.5])], [([], ROWS)]]
+
+
+@pytest.mark.parametrize(
+    ("Model", "name", "values"),
+    [
+        (SEARCH, "pk", ((), 2, ((2, 1, 1),), (0.5, 1), (2, 0), (2, "lag"), ("two", 1), [(2, None)])),
+        (SEARCH, "alphas", (0, [0.1, -1.0], ["a"], [[0.1, 0.2]])),
+        (SEARCH, "cv", (1, [], "five", *FOLDS)),
+        (SEARCH, "alpha_ratio", (1.5,)),
+        (SEARCH, "selection", ("worst",)),
+        (SEARCH, "scoring", (3,)),
+        (SingleTaskRegressorCV, "p", (3, INF)),
+        (SingleTaskRegressorCV, "per_task", ("yes",)),
+        (BOTH_STRENGTHS, "strengths", (0, (3, 0), (1, 2, 3), ([], 3), ([0.1, -1.0], 3), "many", ([INF], 2))),
+        *((BOTH_STRENGTHS, *bad) for bad in (("cv", ("all", 1)), ("ratio", (2.0,)), ("scoring", (3,)))),
+        (TwoStrengthCV, "estimator", (MMTFLRegressor(), DirtyRegressor, DirtyRegressor(tol=-1.0), None)),
+        (DirtyRegressor, "p", (1, 3, "inf", None)),
+        *((Model, name, (0.0, -1.0, INF, np.nan, "much", None)) for Model in TWO_PARTS
+          for name in Model.strength_names),
+    ],
+)  # fmt: skip
+def test_what_makes_no_sense_is_named(Model, name, values):
+    for value in values:
+        with pytest.raises((ValueError, TypeError), match=rf"\b({name}|p|k|tol)\b"):
+            Model(**{name: value}).fit(DESIGN, TARGET if "Classifier" in str(Model) else DESIGN[:, 0])
 
 
 # -- prediction ----------------------------------------------------------------------------------------------

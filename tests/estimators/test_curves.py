@@ -12,7 +12,6 @@ from mmtfl import (
     MMTFLClassifier,
     MMTFLRegressor,
     MMTFLRegressorCV,
-    RobustRegressor,
     SingleTaskRegressorCV,
     TwoStrengthCV,
 )
@@ -36,12 +35,10 @@ def rows():
 MODELS = [
     MMTFLRegressor(p=2, k=2, alpha=0.01, pooling=0.9),
     MMTFLRegressor(p=2, k=1, alpha=0.01, standardize=True),
-    MMTFLRegressor(p=1, k=1, alpha=0.005, scale_targets=True),
     MMTFLRegressor(p=1, k=2, alpha=0.01, solver="alternating", tol=1e-5),
     MMTFLRegressorCV(pk=(2, 2), alphas=10, cv=3),
     SingleTaskRegressorCV(p=1, per_task=True, alphas=10, cv=3),
     DirtyRegressor(),
-    RobustRegressor(),
     LowRankRegressor(),
     CappedRegressor(),
     TwoStrengthCV(DirtyRegressor(curves=True), 3, cv=3),
@@ -173,14 +170,11 @@ def test_folds_of_close_candidates_are_repeated_within_a_third_of_the_work(rows,
         return choose(scores, selection, order, repeated)
 
     monkeypatch.setattr("mmtfl.estimators.cross_validated.choose", spy)
-    for _ in range(2):
-        MMTFLRegressorCV(curves=False, cv=4).fit(X, y, task=task)
-    (scores, first), (_, second) = ((part, again) for part, again in seen if again is not None)
-    assert 2 <= len(first) <= 3 and all(np.array_equal(first[m], second[m]) for m in first)
-    n_repeats = len(next(iter(first.values()))) // 4
-    assert 1 <= n_repeats <= 3
+    MMTFLRegressorCV(curves=False, cv=4).fit(X, y, task=task)
+    ((scores, repeated),) = [found for found in seen if found[1] is not None]
+    n_repeats = len(next(iter(repeated.values()))) // 4
     tried = sum(np.isfinite(part).sum() for part in scores)
-    assert 3 * 4 * 4 * n_repeats * len(first) <= tried
+    assert n_repeats > 0 and 2 <= len(repeated) <= 3 and 3 * 4 * 4 * n_repeats * len(repeated) <= tried
     seen.clear()
     MMTFLRegressorCV(curves=False, cv=TaskKFold(4, random_state=0)).fit(X, y, task=task)
     assert all(again is None for _, again in seen)

@@ -206,9 +206,6 @@ def test_score_is_the_mean_of_the_scores_of_the_tasks(rows, classes, weighted):
         assert np.mean(by_task) != pytest.approx(metric(y, predicted), abs=1e-4)
 
 
-# -- classifier --------------------------------------------------------------------------------------------
-
-
 # -- warm starts and warnings ------------------------------------------------------------------------------
 
 
@@ -250,6 +247,3 @@ def test_summary_is_a_frame_of_the_library_of_X(rows, backend):
     assert columns["kind"] == ["shared", "shared", "single", "none", "none"]
     assert columns["n_tasks"] == [3, 3, 1, 0, 0]
     assert_array_equal(columns["c"], np.sort(model.c_)[::-1])
-
-
-# -- documentation -----------------------------------------------------------------------------------------

@@ -6,12 +6,9 @@ from numpy.testing import assert_allclose
 from sklearn.exceptions import NotFittedError
 
 from mmtfl import (
-    DirtyClassifier,
-    DirtyRegressor,
     MMTFLClassifierCV,
     MMTFLRegressor,
     MMTFLRegressorCV,
-    TwoStrengthCV,
 )
 from mmtfl.inference.heldout_errors import half_widths, reliability
 
@@ -122,14 +119,6 @@ def test_intervals_are_those_of_crepes_on_the_same_errors():
     for coverage in (0.5, 0.8, 0.9, 0.95):
         expected = other.predict_int(plain.predict(X, task=task), bins=task, confidence=coverage)
         assert_allclose(calibrated.predict_interval(X, task=task, coverage=coverage), expected)
-
-
-def test_models_of_two_strengths_have_intervals():
-    X, y, task = make_rows()
-    search = TwoStrengthCV(DirtyRegressor(), strengths=3, cv=3).fit(X, y, task=task)
-    low, high = search.predict_interval(X, task=task).T
-    assert 0.8 < ((low <= y) & (y <= high)).mean() < 1.0
-    assert not hasattr(TwoStrengthCV(DirtyClassifier()), "predict_interval")
 
 
 # -- classes: log odds of held-out rows, and how right the probabilities are ---------------------------------

@@ -9,15 +9,9 @@ from sklearn.utils import estimator_html_repr
 
 import mmtfl
 from mmtfl.datasets import make_tasks
+from report import reports
 
-HOSTILE = [
-    "<script>alert(1)</script>",
-    '"><img src=x onerror=alert(1)>',
-    "{{7*7}}",
-    "=cmd()",
-    "n" * 300,
-    "מדד",
-]
+HOSTILE = reports.HOSTILE[:6]
 
 
 class Page(HTMLParser):

@@ -1,8 +1,6 @@
 """Parameters that are declared once: signatures, checks and docstrings follow from the declarations."""
 
-import ast
 import inspect
-from pathlib import Path
 
 import pytest
 from sklearn.utils._param_validation import (
@@ -10,7 +8,6 @@ from sklearn.utils._param_validation import (
 )
 
 import mmtfl
-from mmtfl.estimators import base
 from mmtfl.estimators.parameters import Declared
 
 PUBLIC = [getattr(mmtfl, name) for name in mmtfl.__all__]
@@ -18,23 +15,6 @@ ESTIMATORS = [value for value in PUBLIC if inspect.isclass(value) and issubclass
 
 
 # -- the estimators ------------------------------------------------------------------------------------------
-
-
-def test_no_estimator_repeats_its_parameters_in_an_init():
-    sources = list(Path(base.__file__).parent.glob("*.py"))
-    assert len(sources) > 10
-    public = {Model.__name__ for Model in ESTIMATORS}
-    classes = [
-        node
-        for path in sources
-        for node in ast.parse(path.read_text()).body
-        if isinstance(node, ast.ClassDef)
-    ]
-    estimators = [node for node in classes if node.name in public]
-    assert {node.name for node in estimators} == public
-    written = [item.name for node in estimators for item in node.body if isinstance(item, ast.FunctionDef)]
-    assert "fit" in written
-    assert "__init__" not in written
 
 
 @pytest.mark.parametrize("Model", ESTIMATORS)

@@ -4,13 +4,10 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.linear_model import Lasso, LassoCV
-from sklearn.utils._param_validation import InvalidParameterError
 
 from mmtfl import (
-    MMTFLClassifier,
     MMTFLRegressor,
     MMTFLRegressorCV,
-    SingleTaskClassifierCV,
     SingleTaskRegressorCV,
 )
 
@@ -83,41 +80,3 @@ def test_every_task_is_scikit_learn_s_own_search_on_its_rows(rows):
         theirs = LassoCV(eps=1e-3, cv=split, **{"n_alphas" if older else "alphas": 20}).fit(X[mine], y[mine])
         assert own[t] == pytest.approx(theirs.alpha_, rel=1e-6)
         assert_allclose(model.coef_[t], Lasso(own[t], tol=1e-9).fit(X[mine], y[mine]).coef_, atol=1e-5)
-
-
-def test_the_classifier_tunes_every_task(rows):
-    X, y, task = rows
-    classes = np.where(y > 0, "up", "down")
-    model = SingleTaskClassifierCV(1, alphas=8, cv=3, per_task=True).fit(X, classes, task=task)
-    assert model.alpha_.shape == (3,) and model.classes_.tolist() == ["down", "up"]
-    for t in range(3):
-        whole = MMTFLClassifier(1, INF, model.alpha_[t]).fit(X, classes, task=task)
-        assert_allclose(model.coef_[t], whole.coef_[t], atol=1e-5)
-
-
-@pytest.mark.parametrize(
-    "options", [{"p": 3}, {"p": INF}, {"per_task": "yes"}, {"alphas": [-1.0]}, {"cv": 1}]
-)
-def test_parameters_are_checked(options, rows):
-    X, y, task = rows
-    with pytest.raises(InvalidParameterError, match=next(iter(options))):
-        SingleTaskRegressorCV(**options).fit(X, y, task=task)
-
-
-@pytest.mark.parametrize("scaled", [False, True])
-def test_held_out_errors_are_those_of_fits_without_each_fold(scaled, rows):
-    X, y, task = rows
-    folds = per_task_folds(task, 3)
-    options = {"standardize": scaled, "scale_targets": scaled}
-    model = SingleTaskRegressorCV(1, alphas=6, cv=folds, per_task=True, **options).fit(X, y, task=task)
-    sizes = np.array([np.sum(task == label) for label in model.tasks_])
-    own = model.alpha_ * sizes.mean() / sizes  # in units of each task's own loss
-    for t, label in enumerate(model.tasks_):
-        expected = []
-        for train, test in folds:
-            train, test = train[task[train] == label], test[task[test] == label]
-            alone = MMTFLRegressor(1, INF, own[t], **options).fit(X[train], y[train])
-            expected += list(np.abs(y[test] - alone.predict(X[test])))
-        ends = np.cumsum(model.heldout_errors_["n_kept"])
-        found = model.heldout_errors_["error"][ends[t] - sizes[t] : ends[t]]
-        assert_allclose(found, np.sort(expected), atol=1e-3 * np.max(expected))

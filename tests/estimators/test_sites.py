@@ -107,6 +107,8 @@ def test_only_a_search_on_summaries_is_finished_and_only_at_its_sites(centre, to
     for model in (plain, together):
         with pytest.raises(ValueError, match="Only a search on summaries of sites"):
             finish(model, sites[0])
+    with pytest.raises(ValueError, match="agree on their knots"):
+        MMTFLRegressor(curves=True).fit(summarised)
     with pytest.raises(ValueError, match="The model has no task 'Gent'"):
         finish(centre, sites[0].assign(hospital="Gent"))
 
@@ -200,23 +202,12 @@ def test_a_search_decides_for_curves_as_with_all_rows(bent, agreed_knots):
     assert_allclose(np.abs(there.curves_.coef), np.abs(here.curves_.coef), atol=1e-8)
 
 
-def test_a_feature_with_a_sign_has_no_curve(bent):
-    model = MMTFLRegressor(alpha=0.01, curves=True, positive=["age"]).fit(bent[2])
-    assert model.curves_.basis.curved.tolist() == [2]
-    assert (model.coef_[:, 1] >= 0.0).all()
-
-
 def test_a_finished_model_has_curves_too(bent):
     _, curved, summarised = bent
     centre = MMTFLRegressorCV(curves=True, pk=(2, 2), alphas=8).fit(summarised)
     site = curved[curved["hospital"].isin(SITES[0])]
     found = checks(finish(centre, site), site)
     assert_allclose(found["r2"], found["r2_of_summary"], atol=1e-6)
-
-
-def test_curves_that_were_not_agreed_on_are_refused(summarised):
-    with pytest.raises(ValueError, match="agree on their knots"):
-        MMTFLRegressor(curves=True).fit(summarised)
 
 
 def test_levels_need_no_rows(summarised, stacked, centre, together):

@@ -5,19 +5,16 @@ import pandas as pd
 import pytest
 import sklearn
 from numpy.testing import assert_array_equal
-from sklearn.base import is_classifier, is_regressor
 from sklearn.feature_selection import SelectFromModel
 from sklearn.inspection import permutation_importance
 from sklearn.metrics import r2_score
 from sklearn.model_selection import (
     GridSearchCV,
     KFold,
-    StratifiedKFold,
     cross_val_predict,
 )
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from sklearn.utils import get_tags
 from sklearn.utils.estimator_checks import check_estimator
 
 from mmtfl.estimators import MMTFLClassifier, MMTFLRegressor
@@ -67,15 +64,6 @@ def test_all_checks_of_scikit_learn_pass(model):
     assert {result["status"] for result in results} <= {"passed", "skipped"}
     skipped = {result["check_name"] for result in results if result["status"] == "skipped"}
     assert skipped <= {"check_array_api_input"}  # runs only where SCIPY_ARRAY_API is set
-
-
-def test_tags():
-    assert is_regressor(MMTFLRegressor()) and is_classifier(MMTFLClassifier())
-    for Model in MODELS:
-        tags = get_tags(Model())
-        assert tags.input_tags.sparse and not tags.input_tags.allow_nan
-        assert tags.target_tags.required and tags.target_tags.multi_output
-    assert not get_tags(MMTFLClassifier()).classifier_tags.multi_class
 
 
 # -- routing: task= goes where the rows go, without set_*_request --------------------------------------------
@@ -159,17 +147,3 @@ def test_cross_val_predict_with_a_task_column(rows):
     frame = framed(X, task)
     predicted = cross_val_predict(MMTFLRegressor(alpha=0.05, task_column="site"), frame, y, cv=4)
     assert np.corrcoef(predicted, y)[0, 1] > 0.9
-    classes = np.where(y > 0, 1, 0)
-    model = MMTFLClassifier(alpha=0.02, task_column="site")
-    probability = cross_val_predict(
-        model, frame, classes, cv=StratifiedKFold(3, shuffle=True, random_state=0), method="predict_proba"
-    )
-    assert np.mean((probability[:, 1] > 0.5) == classes) > 0.85
-
-
-def test_matrix_targets_go_through_grid_search(rows):
-    X, y, _ = rows
-    Y = np.column_stack([y, X[:, 2]])
-    search = GridSearchCV(MMTFLRegressor(), {"alpha": [0.05, 50.0]}, cv=3).fit(X, Y)
-    assert search.best_params_["alpha"] == 0.05
-    assert search.predict(X).shape == Y.shape

@@ -9,7 +9,6 @@ from scipy.special import expit
 from sklearn.linear_model import LogisticRegression, PoissonRegressor
 from sklearn.metrics import d2_tweedie_score, r2_score
 from sklearn.model_selection import GridSearchCV
-from sklearn.utils._param_validation import InvalidParameterError
 
 from mmtfl import (
     CappedRegressor,
@@ -105,56 +104,6 @@ def test_the_other_models_have_losses_too(Model):
     low, high = search.predict_interval(X, task=task, coverage=0.9).T
     assert 0.85 <= np.mean((low <= y) & (y <= high)) < 1.0
     assert np.all(low % 1.0 == 0.0) and (high - low).max() > (high - low).min()
-
-
-BAD_OFFSETS = [
-    (np.zeros(3), "X has 180 rows, but offset has 3"),
-    (np.full(180, -np.inf), "NaN or infinity, first in row 0: an exposure of zero has no logarithm"),
-    (np.zeros((180, 2)), "offset must be 1-D"),
-]
-
-
-def test_targets_that_a_loss_is_not_defined_for_are_told_by_task_and_row():
-    X, y, task, _ = counts()
-    y[57] = -2.0
-    with pytest.raises(
-        ValueError, match="Task 1 has the target -2 in its row 8, but the poisson loss needs cou"
-    ):
-        MMTFLRegressor(loss="poisson").fit(X, y, task=task)
-    X, y, task = hospitals()
-    y[task == "death"] *= 2.0
-    with pytest.raises(ValueError, match=r"Task 'death' has the target 2 in its row .* needs 0 or 1"):
-        MMTFLRegressor(loss=LOSSES).fit(X, y, task=task)
-    y[task == "death"] = 1.0
-    with pytest.raises(ValueError, match="Task 'death' has the target 1 in all its rows, where the logistic"):
-        MMTFLRegressor(loss=LOSSES).fit(X, y, task=task)
-    with pytest.raises(ValueError, match="target 0 in all its rows, where the poisson"):
-        MMTFLRegressor(loss="poisson").fit(X, np.zeros(len(y)), task=task)
-    with pytest.raises(ValueError, match="loss names no loss for task 'death', 'stay'"):
-        MMTFLRegressor(loss={"count": "poisson"}).fit(X, y, task=task)
-    with pytest.raises(ValueError, match="loss names task 'deaths', which the data do not have"):
-        MMTFLRegressor(loss={**LOSSES, "deaths": "squared"}).fit(X, y, task=task)
-    for offset, words in BAD_OFFSETS:
-        with pytest.raises(ValueError, match=words):
-            MMTFLRegressor().fit(X, y, task=task, offset=offset)
-
-
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        ({"loss": "poison"}, "there is no loss 'poison': .* Did you mean 'poisson'"),
-        ({"loss": "logistic"}, "classes are for MMTFLClassifier"),
-        ({"loss": {}}, "it names no task"),
-        ({"loss": {"a": "mean"}}, "there is no loss 'mean'"),
-        ({"loss": 3}, "The 'loss' parameter of MMTFLRegressor must be"),
-        ({"delta": 0.0, "loss": "huber"}, "The 'delta' parameter"),
-        ({"loss": "poisson", "scale_targets": True}, "whose targets have no unit"),
-    ],
-)
-def test_losses_that_do_not_exist_are_refused(options, words):
-    X, y, task = hospitals()
-    with pytest.raises(InvalidParameterError, match=words):
-        MMTFLRegressor(**options).fit(X, y, task=task)
 
 
 # -- a loss per task -----------------------------------------------------------------------------------------

@@ -79,18 +79,3 @@ def test_held_out_scores_count_rows_as_they_came(rows):
     ]
     assert_allclose(*alone, atol=1e-6)  # a task alone has its own strength, whatever the others weigh
     assert path(X, y, task, alphas=3, task_weight="equal").coef(2).shape == (3, 4)
-
-
-@pytest.mark.parametrize(
-    ("wanted", "words"),
-    [
-        ({"huge": 2.0}, r"the task 'huge', which the data do not have: its tasks are 'big', 'mid', 'tiny'"),
-        ({"mid": 0.0}, r"task_weight of task 'mid' is 0.0, expected a positive number"),
-        ({"mid": "2"}, r"task_weight of task 'mid' is '2'"),
-        ("even", r"'task_weight' parameter.*Use None, 'equal', or a dict"),
-    ],
-)
-def test_weights_that_make_no_sense_are_told(rows, wanted, words):
-    X, y, task = rows
-    with pytest.raises(ValueError, match=words):
-        MMTFLRegressor(task_weight=wanted).fit(X, y, task=task)

@@ -184,12 +184,16 @@ def test_one_strength_per_task_has_the_scores_of_each_task_alone(rows, classes):
         (SingleTaskRegressorCV, rows, CV),
         (SingleTaskClassifierCV, classes, STRATIFIED),
     ):
-        found = Search(p=1, alphas=6, cv=cv, per_task=True).fit(X, y, task).heldout_scores_
+        search = Search(p=1, alphas=6, cv=cv, per_task=True).fit(X, y, task)
+        found, errors = search.heldout_scores_, search.heldout_errors_
+        each = np.split(errors["error"], np.cumsum(errors["n_kept"])[:-1])
         folds = list(cv.split(X, y, task))
         for t, label in enumerate(np.unique(task)):
             own = np.flatnonzero(task == label)
             cut = [[np.flatnonzero(np.isin(own, part)) for part in fold] for fold in folds]
-            alone = Search(p=1, alphas=6, cv=cut).fit(X[own], y[own]).heldout_scores_
+            by_itself = Search(p=1, alphas=6, cv=cut).fit(X[own], y[own])
+            assert_allclose(each[t], by_itself.heldout_errors_["error"], rtol=1e-5, atol=1e-6)
+            alone = by_itself.heldout_scores_
             assert found["task"][t] == label
             for name in set(found) - {"task"}:
                 assert_allclose(found[name][t], alone[name][0], rtol=1e-6, atol=1e-6, err_msg=name)

@@ -40,15 +40,6 @@ def test_the_forest_of_a_feature_has_tasks_average_and_band(model):
     assert "a new city" in display.ax_.get_title(loc="left") and "80 %" in display.ax_.get_xlabel()
 
 
-def test_narrow_intervals_have_large_squares(rows):
-    X, y = rows
-    few = X["city"].isin(["a", "b"]) | (np.arange(600) % 10 == 0)
-    model = MMTFLRegressor(2, 2, 0.01, effects=True, task_column="city").fit(X[few], y[few])
-    display = ForestDisplay.from_estimator(model, 0)
-    size = display.squares_.get_sizes()
-    assert size[:2].min() > size[2:].max()
-
-
 def test_the_averages_of_all_features_are_of_quartiles_with_words(model):
     display, table = ForestDisplay.from_estimator(model), model.effects()
     assert_allclose(display.squares_.get_offsets()[:, 0], table["quartiles"])

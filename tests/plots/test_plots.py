@@ -12,13 +12,9 @@ from sklearn.linear_model import Ridge
 
 import mmtfl
 from mmtfl import (
-    CappedRegressor,
-    DirtyClassifier,
     DirtyRegressor,
-    LowRankRegressor,
     MMTFLRegressor,
     MMTFLRegressorCV,
-    RobustRegressor,
     SingleTaskRegressorCV,
     TwoStrengthCV,
 )
@@ -26,6 +22,7 @@ from mmtfl.datasets import make_tasks
 from mmtfl.plots import HistoryDisplay, PathDisplay, SearchDisplay, SharedPartDisplay, SharingMapDisplay
 from mmtfl.plots.figures import line_style, shown
 from mmtfl.plots.search_display import Curve
+from models import MODELS, fitted
 from report.fitted import HOSTILE, mixed, model_of
 
 
@@ -117,15 +114,6 @@ def test_the_path_function_can_be_drawn_with_names_and_in_axes_of_a_figure(data)
         PathDisplay.from_path(found, features=["a", "b", "c"])
 
 
-def test_thousands_of_lines_are_drawn_soon():
-    rng = np.random.default_rng(0)
-    alphas = np.geomspace(1.0, 1e-3, 100)
-    sizes = np.maximum(rng.normal(size=5000) - 3 * alphas[:, None], 0.0)
-    display = PathDisplay(alphas, sizes, features=np.array([f"x{j}" for j in range(5000)])).plot()
-    display.figure_.canvas.draw()
-    assert len(display.lines_) == 8
-
-
 # -- the search ----------------------------------------------------------------------------------------------
 
 
@@ -176,16 +164,6 @@ def test_a_fall_at_one_end_does_not_flatten_the_rest_and_what_is_not_finite_is_l
     assert -3.0 < low < high < 0.0
 
 
-def test_lines_and_curves_of_one_member_are_apart():
-    rng = np.random.default_rng(0)
-    X, task = rng.uniform(-2, 2, size=(300, 2)), np.repeat(["a", "b", "c"], 100)
-    model = MMTFLRegressorCV(pk=(2, 2), alphas=8, cv=3, poolings=(0,), effects=False)
-    display = SearchDisplay.from_estimator(model.fit(X, X[:, 0] ** 2 + 0.1 * rng.normal(size=300), task=task))
-    assert [curve.name for curve in display.curves] == ["(2, 2)", "(2, 2) with curves"]
-    assert all((np.diff(curve.strength) < 0.0).all() for curve in display.curves)
-    assert [curve.chosen is None for curve in display.curves] == [True, False]
-
-
 def test_two_strengths_and_strengths_per_task_have_a_curve_each(data):
     two = TwoStrengthCV(DirtyRegressor(), strengths=(4, 3), cv=3).fit(data.X, data.y, task=data.task)
     display = SearchDisplay.from_estimator(two)
@@ -231,11 +209,6 @@ def test_the_line_is_the_distance_to_the_last_value():
     assert display.ax_.get_yscale() == "log"
 
 
-def test_rounding_is_not_drawn_as_descent():
-    history = np.array([3.0, 2.0, 2.0 + 8e-16, 2.0 + 4e-16, 2.0])
-    assert_allclose(HistoryDisplay(history).plot().line_.get_xydata(), [[1, 1.0]])
-
-
 @pytest.mark.parametrize("history", [[2.0], [2.0, 2.0], [2.0 + 4e-16, 2.0]])
 def test_nothing_to_descend_is_said(history):
     display = HistoryDisplay(np.array(history)).plot()
@@ -245,26 +218,10 @@ def test_nothing_to_descend_is_said(history):
 
 # -- all models ----------------------------------------------------------------------------------------------
 
-MODELS = [
-    MMTFLRegressor(alpha=0.2),
-    MMTFLRegressor(p=2, k="log", alpha=0.2),
-    MMTFLRegressor(p=2, k=np.inf, alpha=0.2),
-    MMTFLRegressorCV(pk=(1, 2), alphas=5, cv=3),
-    DirtyRegressor(),
-    RobustRegressor(alpha_shared=0.2, alpha_outlier=0.3),
-    LowRankRegressor(alpha_shared=0.3, alpha_outlier=0.2),
-    CappedRegressor(),
-    SingleTaskRegressorCV(alphas=5, cv=3),
-    SingleTaskRegressorCV(p=1, alphas=5, cv=3, per_task=True),
-    TwoStrengthCV(CappedRegressor(), strengths=3, cv=3),
-]
 
-
-@pytest.mark.parametrize("model", MODELS, ids=lambda model: str(model).partition("(")[0])
-def test_every_model_is_drawn_with_hostile_names(model, data):
-    X = pd.DataFrame(data.X, columns=[name.replace("\ud800", "") for name in HOSTILE[:10]])
-    labels = np.array(["$t", "_a", "b" * 200, "x\\y$"])[data.task]
-    model.fit(X, data.y, task=labels)
+@pytest.mark.parametrize(("kind", "name"), MODELS)
+def test_every_model_is_drawn(kind, name):
+    model = fitted(kind, name)
     for display in (
         SharingMapDisplay.from_estimator(model, scaled=True),
         SharedPartDisplay.from_estimator(model),
@@ -273,13 +230,6 @@ def test_every_model_is_drawn_with_hostile_names(model, data):
         display.figure_.canvas.draw()
         assert display.ax_.get_xlabel() and display.ax_.get_ylabel()
         plt.close(display.figure_)
-
-
-def test_classifiers_of_additive_models_are_drawn():
-    data = make_tasks(3, 60, 6, n_informative=2, classification=True, random_state=0)
-    model = DirtyClassifier().fit(data.X, data.y, task=data.task)
-    size = np.linalg.norm(model.shared_, axis=0) + np.linalg.norm(model.specific_, axis=0)
-    assert_allclose(SharedPartDisplay.from_estimator(model).size, size)
 
 
 @pytest.mark.parametrize("Display", [SharingMapDisplay, SharedPartDisplay, HistoryDisplay, PathDisplay])

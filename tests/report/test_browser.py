@@ -108,8 +108,9 @@ def test_hostile_names_are_shown_and_do_nothing(visit):
     seen = visit("hostile")
     assert set(seen.names("features-table")) >= {name for name in HOSTILE if "\u2028" not in name}
     for i in range(len(HOSTILE)):
-        seen.page.locator("#features-table tbody .name").nth(i).click()
-        assert seen.page.locator("#card").is_visible()
+        name = seen.page.locator("#features-table tbody .name").nth(i)
+        name.click()
+        assert seen.page.locator("#card-title").inner_text() == name.text_content()  # whole, however long
         seen.page.keyboard.press("Escape")
     seen.page.locator("#map-frame").focus()
     for _ in range(8):
@@ -127,10 +128,6 @@ def test_the_policy_stops_what_is_put_in_later(visit):
     )
     seen.page.wait_for_function("violations.length > 0")
     assert "img-src" in seen.page.evaluate("violations[0]")
-    stopped = seen.page.evaluate(
-        "() => { try { document.body.innerHTML = '<b>x</b>'; return false; } catch { return true; } }"
-    )
-    assert stopped
 
 
 # -- tables --------------------------------------------------------------------------------------------------
@@ -174,12 +171,6 @@ def test_kinds_can_be_hidden(visit):
 
 
 # -- map and cards -------------------------------------------------------------------------------------------
-
-
-def test_without_features_there_is_a_sentence_and_no_map(visit):
-    seen = visit("empty")
-    assert seen.page.get_by_text("nothing to draw").is_visible()
-    assert not seen.page.locator("#map-frame").is_visible()
 
 
 def test_pointing_at_the_map_reads_a_cell_and_cells_have_colours(visit):
@@ -273,15 +264,6 @@ def test_a_card_has_every_task_of_a_feature_and_every_feature_of_a_task(visit):
     used = int(seen.page.locator("#tasks tbody tr").first.locator("td").nth(-2).inner_text())
     seen.page.locator("#tasks tbody .name").first.click()
     assert seen.page.locator("#card .bars tbody tr").count() == used > 0
-
-
-def test_a_long_name_is_cut_in_the_table_and_whole_on_its_card(visit):
-    seen = visit("hostile")
-    long = next(name for name in HOSTILE if len(name) == 300)
-    button = seen.page.locator("#features-table .name", has_text=long)
-    assert button.evaluate("e => e.scrollHeight > e.clientHeight")
-    button.click()
-    assert seen.page.locator("#card-title").inner_text() == long
 
 
 # -- keyboard, phone, colours, no script ---------------------------------------------------------------------

@@ -105,15 +105,6 @@ def test_classes_and_counts_are_read_as_ratios(rows, kind, ratio):
     assert f"{ratio} per unit" in page and f"{ratio.lower()} of 1.5" in page
 
 
-def test_what_matters_is_said_in_the_sentences_of_the_effects(rows):
-    X, y, task = rows
-    model = MMTFLRegressor(alpha=0.01, effects=True).fit(X, y, task=task)
-    said = answers(model, ["Well."], "Level.")
-    assert said["How well does it predict?"] == ["Well."]
-    assert said["What matters?"][0].startswith("Holds in every task: x0 ")
-    assert said["What matters?"][-1] == "Level."
-
-
 def test_the_page_leads_with_the_effects_and_keeps_their_forests(rows):
     X, y, task = rows
     page = render_report(MMTFLRegressorCV(alphas=8, cv=3).fit(X, y, task=task))

@@ -72,13 +72,6 @@ def test_the_sentence_names_the_column_its_effect_and_what_remains():
     assert "where sector is private (odds x " in odds and " by a factor of " in odds
 
 
-def test_free_levels_have_no_sentence():
-    rng = np.random.default_rng(0)
-    model = MMTFLRegressor(alpha=0.1, levels="free").fit(rng.normal(size=(40, 2)), rng.normal(size=40))
-    assert level_sentence(model) == "" and level_findings(model) == {}
-    assert "level_effect" not in model.summary().columns
-
-
 def test_of_two_columns_that_say_the_same_one_is_named_and_it_is_no_less_sure():
     rng = np.random.default_rng(0)
     task = np.repeat(np.arange(40), 10)

@@ -7,21 +7,12 @@ import pytest
 from numpy.testing import assert_allclose
 
 from mmtfl import (
-    CappedRegressor,
-    DirtyRegressor,
-    LowRankRegressor,
-    MMTFLClassifier,
-    MMTFLClassifierCV,
     MMTFLRegressor,
     MMTFLRegressorCV,
-    RobustClassifier,
-    RobustRegressor,
-    SingleTaskClassifierCV,
-    SingleTaskRegressorCV,
-    TwoStrengthCV,
 )
 from mmtfl.datasets import make_tasks
 from mmtfl.report.summary import describe
+from models import MODELS, fitted
 
 SIZE = {"n_tasks": 4, "n_samples": 30, "n_features": 8, "n_informative": 3, "noise": 0.5, "random_state": 0}
 
@@ -30,29 +21,8 @@ def regression(**options):
     return make_tasks(**SIZE | options)
 
 
-def classification(**options):
-    return regression(n_samples=60, classification=True, **options)
-
-
 def fit(model, data):
     return model.fit(data.X, data.y, task=data.task)
-
-
-MODELS = {
-    "family": lambda: fit(MMTFLRegressor(p=1, k=2, alpha=0.1), regression()),
-    "log": lambda: fit(MMTFLRegressor(p=2, k="log", alpha=0.1), regression()),
-    "classifier": lambda: fit(MMTFLClassifier(alpha=0.02), classification()),
-    "search": lambda: fit(MMTFLRegressorCV(((2, 2), (2, "log")), 5, 3, poolings=(0,)), regression()),
-    "search, classes": lambda: fit(MMTFLClassifierCV((2, 1), 4, 3, poolings=(0,)), classification()),
-    "dirty": lambda: fit(DirtyRegressor(), regression()),
-    "robust": lambda: fit(RobustRegressor(alpha_shared=0.5, alpha_outlier=0.9), regression()),
-    "low rank": lambda: fit(LowRankRegressor(), regression()),
-    "capped": lambda: fit(CappedRegressor(), regression()),
-    "two strengths": lambda: fit(TwoStrengthCV(RobustClassifier(), strengths=3, cv=3), classification()),
-    "single": lambda: fit(SingleTaskRegressorCV(p=1, alphas=5, cv=3), regression()),
-    "single, by task": lambda: fit(SingleTaskClassifierCV(alphas=4, cv=3, per_task=True), classification()),
-    "one task": lambda: MMTFLRegressor(alpha=0.1).fit(regression().X, regression().y),
-}
 
 
 # -- what a model says ---------------------------------------------------------------------------------------
@@ -107,19 +77,9 @@ def test_rows_of_each_task_are_known():
     assert [task.n_rows for task in describe(model).tasks] == expected
 
 
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-def test_a_fit_that_stopped_short_is_told():
-    data = regression()
-    done = fit(MMTFLRegressor(alpha=0.1), data)
-    short = fit(MMTFLRegressor(alpha=0.01, max_iter=1, tol=1e-14, solver="alternating"), data)
-    assert describe(done).convergence.converged
-    assert not describe(short).convergence.converged
-
-
-@pytest.mark.parametrize("name", MODELS)
-def test_every_kind_of_model_is_described_in_plain_json(name):
-    model = MODELS[name]()
-    summary = describe(model)
+@pytest.mark.parametrize(("kind", "name"), MODELS)
+def test_every_kind_of_model_is_described_in_plain_json(kind, name):
+    summary = describe(fitted(kind, name))
     text = json.dumps(summary.as_dict(), allow_nan=False)
     assert json.loads(text)["counts"] == summary.counts
     assert sum(summary.counts.values()) == summary.n_features == len(summary.features)
@@ -130,7 +90,7 @@ def test_every_kind_of_model_is_described_in_plain_json(name):
 
 
 def test_the_search_is_the_table_of_the_search():
-    model = MODELS["search"]()
+    model = fit(MMTFLRegressorCV(((2, 2), (2, "log")), 5, 3, poolings=(0,)), regression())
     search = describe(model).search
     table = model.cv_results_
     assert [curve.name for curve in search.curves] == ["(2, 2)", "(2, log)"]

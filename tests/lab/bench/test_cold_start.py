@@ -2,8 +2,6 @@
 
 import json
 
-import pytest
-
 import mmtfl_lab.bench.costs as costs
 
 
@@ -19,12 +17,3 @@ def test_the_first_fit_of_a_process_stands_beside_the_quickest_later_one(monkeyp
     seconds = {"steady state": 0.2, "first fit of a process": 5.0}
     assert [{way.name: way.value for way in cost.ways} for cost in found] == [seconds] * 2
     assert len(codes) == 2
-
-
-def test_a_process_that_fails_says_why():
-    with pytest.raises(RuntimeError, match="A process of its own failed: ValueError: no luck"):
-        costs.run_apart("raise ValueError('no luck')")
-
-
-def test_processes_see_the_environment_given():
-    assert costs.run_apart("import os; print(os.environ['COLOUR'])", COLOUR="blue").strip() == "blue"

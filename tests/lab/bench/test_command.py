@@ -30,13 +30,6 @@ def test_tables_go_to_stdout_and_progress_to_stderr(tiny, capsys):
     assert "warming up" not in out
 
 
-def test_json_alone_on_stdout(tiny, capsys):
-    assert main([*ONE, "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert [case["key"] for case in found["cases"]] == ["ragged 0.3", "ragged 0.1", "ragged 0.05"]
-    assert found["problems"] == ["ragged"]
-
-
 def test_a_folder_gets_results_once_and_again_only_by_force(tiny, capsys, tmp_path):
     folder = tmp_path / "new" / "results"
     assert main([*ONE, "--out", str(folder)]) == 0

@@ -6,8 +6,7 @@ import pytest
 from mmtfl_lab.bench import judged_problems
 from mmtfl_lab.bench.comparison import CERTIFIED, GOAL, compare, reference
 from mmtfl_lab.bench.judged_problems import Case, Problem, make_ragged
-from mmtfl_lab.bench.libraries import LIBRARIES, Library, ours
-from mmtfl_lab.bench.run import _WARM_UP, make_cases
+from mmtfl_lab.bench.libraries import Library, ours
 
 DATA = make_ragged(n_tasks=3, least=10, most=14, n_features=8, n_true=2)
 PROBLEM = Problem(DATA, 2, 2, np.array([0.2]), judged_problems.largest_alpha(DATA))
@@ -76,16 +75,3 @@ def test_a_library_that_fails_or_never_arrives_is_a_line():
     assert far.seconds is None
     assert far.suboptimality == pytest.approx(1e-3, rel=1e-3)
     assert "not within" in far.note
-
-
-def test_concave_members_are_judged_by_their_own_end_and_the_textbook():
-    cases = list(make_cases(["concave"], _WARM_UP))
-    assert [case.key for case in cases] == ["concave (2,1)", "concave (1,1)", "concave (1,2)"]
-    chosen = [entry for entry in LIBRARIES if entry.name in ("mmtfl", "textbook")]
-    for case in cases:
-        result = compare(case, chosen, repeats=1, patience=60.0)
-        assert result.gap is None
-        mine, textbook = result.rows
-        assert abs(textbook.suboptimality) <= GOAL
-        assert mine.suboptimality < 0.003
-        assert mine.seconds > 0

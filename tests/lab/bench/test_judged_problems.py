@@ -76,19 +76,3 @@ def test_gap_bounds_the_excess_and_closes_at_the_minimum(kind):
         b = b if data.fit_intercept else np.zeros(data.n_tasks)
         value = judged_problems.objective(data, far, b, p=2, k=2, alpha=alpha)
         assert judged_problems.relative_gap(data, far, b, alpha=alpha) * value >= value - least > 0.0
-
-
-@pytest.mark.parametrize("kind", ["ragged", "logistic", "shared"])
-def test_zero_is_the_minimum_from_the_largest_alpha_up(kind):
-    data = make(kind)
-    b = data.y.mean(axis=0) if data.fit_intercept else np.zeros(data.n_tasks)
-    zero, top = np.zeros((data.X.shape[1], data.n_tasks)), judged_problems.largest_alpha(data)
-    assert abs(judged_problems.relative_gap(data, zero, b, alpha=top)) < 1e-12
-    assert judged_problems.relative_gap(data, zero, b, alpha=0.9 * top) > 1e-4
-
-
-def test_a_certificate_that_is_not_written_is_refused():
-    data = make("logistic")
-    data = type(data)(data.X, data.y, data.task, loss="logistic", fit_intercept=True)
-    with pytest.raises(ValueError, match="No certificate"):
-        judged_problems.relative_gap(data, np.zeros((5, 3)), np.zeros(3), alpha=0.1)

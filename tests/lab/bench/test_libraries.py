@@ -7,8 +7,8 @@ import mmtfl_lab.bench.libraries as libraries
 from mmtfl import MMTFLRegressor
 from mmtfl.errors import install_hint
 from mmtfl_lab.bench import judged_problems
-from mmtfl_lab.bench.judged_problems import Problem, RaggedTasks, make_ragged
-from mmtfl_lab.bench.libraries import LIBRARIES, NAMES, Library, textbook
+from mmtfl_lab.bench.judged_problems import Problem, make_ragged
+from mmtfl_lab.bench.libraries import LIBRARIES, Library, textbook
 from mmtfl_lab.bench.run import _WARM_UP, COMPARED, make_cases
 from oracles import Problem as ListedTasks
 from oracles import algorithm1 as slow_algorithm1
@@ -51,27 +51,6 @@ def test_textbook_ends_where_a_slow_algorithm_1_does(p, k):
     assert judged_problems.objective(data, A, b, p=p, k=k, alpha=alpha) == pytest.approx(expected, rel=1e-6)
 
 
-def test_malsar_is_skipped_without_octave_or_the_toolbox(monkeypatch):
-    (entry,) = (library for library in LIBRARIES if library.name == "MALSAR")
-    monkeypatch.delenv("MALSAR", raising=False)
-    monkeypatch.setattr(libraries.shutil, "which", lambda name: None)
-    assert "Octave, in which MALSAR runs, is not installed" in entry.missing()
-    monkeypatch.setattr(libraries.shutil, "which", lambda name: "/usr/bin/octave-cli")
-    assert "environment variable MALSAR" in entry.missing()
-    monkeypatch.setenv("MALSAR", "toolbox")
-    assert entry.missing() is None
-
-
 def test_a_missing_library_says_how_to_get_it():
     absent = Library("ghost", "call", "no_such_library", lambda problem: True, lambda *_: None, 1e-4)
     assert absent.missing() == f"skipped: not installed; {install_hint('bench')}"
-
-
-def test_every_library_takes_some_problem_and_none_takes_what_it_cannot():
-    problems = [case.problem for case in make_cases(COMPARED, SIZES)]
-    for library in LIBRARIES:
-        assert any(library.takes(problem) for problem in problems), library
-    for problem in problems:
-        if isinstance(problem.data, RaggedTasks):
-            assert not any(lib.takes(problem) for lib in LIBRARIES if lib.name == "scikit-learn")
-    assert NAMES[0] == "mmtfl"

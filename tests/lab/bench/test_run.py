@@ -5,17 +5,15 @@ import json
 import runpy
 from dataclasses import replace
 
-import numpy as np
 import pytest
 from rich.console import Console
 
 import mmtfl
 import mmtfl_lab.bench.libraries as libraries
-import mmtfl_lab.bench.run as bench_run
 from mmtfl_lab.bench.comparison import CaseResult, Row
-from mmtfl_lab.bench.costs import Cost, Curve, Way, growth_curves, search_cost
-from mmtfl_lab.bench.judged_problems import PAIRS, make_ragged, make_shared
-from mmtfl_lab.bench.libraries import NOT_RUN, Library
+from mmtfl_lab.bench.costs import Cost, Curve, Way
+from mmtfl_lab.bench.judged_problems import PAIRS
+from mmtfl_lab.bench.libraries import NOT_RUN
 from mmtfl_lab.bench.rendering import draw, make_tables, print_tables, to_markdown
 from mmtfl_lab.bench.run import (
     _WARM_UP,
@@ -23,19 +21,10 @@ from mmtfl_lab.bench.run import (
     Results,
     run,
 )
-from mmtfl_lab.bench.speed_targets import TARGETS, verdicts
+from mmtfl_lab.bench.speed_targets import verdicts
 
 SEARCH = Cost("cv", "D2", "s", [Way("search", 2.0), Way("20 cold paths (every alpha from zero)", 12.0)])
 OTHERS = ("scikit-learn, LassoCV per task", "R's glmnet, cv.glmnet per task")
-GROWTH = {
-    "base": {"n": 10, "d": 12, "T": 3},
-    "n": (8, 16),
-    "d": (8, 16),
-    "T": (2, 4),
-    "shares": (0.5, 0.1),
-    "tasks": (3, 6),
-    "each": {"n": 8, "d": 6},
-}
 
 
 @pytest.fixture(scope="module")
@@ -133,79 +122,10 @@ def test_everyday_costs_are_judged_by_their_ratios(results):
     assert found["memory, a million sparse features", "a small fit"].met is True
 
 
-def test_every_target_is_measured_by_a_full_run(results):
-    complete = replace(results, cases=[*results.cases])
-    for case in complete.cases:
-        case.rows = [
-            *case.rows,
-            *(
-                Row(name, "", 1e-4, 1.0, 1.0, 0.0)
-                for name in ("adelie", "mmtfl-alternating", "MALSAR")
-                if case.best(name) is None
-            ),
-        ]
-    assert [target for target in TARGETS if target.measure(complete) is None] == []
-
-
-def test_missing_libraries_are_skipped_with_a_reason(monkeypatch):
-    ghost = Library("ghost", "call", "no_such_library", lambda problem: True, lambda *_: None, 1e-4)
-    monkeypatch.setattr(bench_run, "LIBRARIES", [*bench_run.LIBRARIES[:2], ghost])
-    results = run(["ragged"], repeats=1, sizes=_WARM_UP)
-    assert "not installed" in results.skipped["ghost"]
-    assert set(results.skipped) == {"ghost", *NOT_RUN}
-    assert {row.library for case in results.cases for row in case.rows} == {"mmtfl"}
-    assert "no reason" not in to_markdown(results, "x")
-    assert "| ghost | skipped: not installed" in to_markdown(results, "x")
-
-
-def test_a_problem_that_fails_does_not_lose_the_others(monkeypatch):
-    def fail(**sizes):
-        raise RuntimeError("out of luck")
-
-    monkeypatch.setattr(bench_run, "search_cost", fail)
-    said = []
-    results = run(["ragged", "cv"], ["mmtfl"], repeats=1, sizes={**_WARM_UP, "search": {}}, say=said.append)
-    assert results.failed == {"cv": "RuntimeError: out of luck"}
-    assert len(results.cases) == 3
-    assert said[-1] == "cv failed: RuntimeError: out of luck"
-    assert "| cv | RuntimeError: out of luck |" in to_markdown(results, "x")
-
-
 def test_pictures_are_drawn(results, tmp_path):
     written = draw(results, tmp_path)
     assert [path.name for path in written] == ["times.png", "growth.png"]
     assert all(path.read_bytes().startswith(b"\x89PNG") for path in written)
-
-
-def test_growth_has_a_curve_for_every_size():
-    curves = list(growth_curves(GROWTH, repeats=1))
-    assert [curve.size for curve in curves] == ["n", "d", "T", "active rows", "many T"]
-    for curve in curves:
-        assert len(curve.values) == len(curve.seconds) == 2
-        assert 0.0 <= curve.gap < 1e-5
-    assert curves[3].values[0] < curves[3].values[1]
-
-
-def test_search_cost_times_the_three_ways():
-    cost = search_cost(n_samples=6, alphas=2, every=2)
-    assert "50 % of the alphas timed" in cost.below
-    assert min(way.value for way in cost.ways) > 0
-    assert "5 folds x 2 alphas x 4 (p,k)" in cost.title
-
-
-def test_made_data_is_the_same_every_time_and_has_the_law_stated():
-    first, second = (make_ragged(n_tasks=5, least=300, most=400, n_features=40, n_true=4) for _ in range(2))
-    np.testing.assert_array_equal(first.X, second.X)
-    np.testing.assert_array_equal(first.y, second.y)
-    assert set(np.diff(first.offsets)) <= set(range(300, 401))
-    correlations = np.corrcoef(first.X.T)
-    np.testing.assert_allclose(np.diag(correlations, 1), 0.5, atol=0.1)
-    np.testing.assert_allclose(np.diag(correlations, 2), 0.25, atol=0.1)
-    np.testing.assert_allclose(first.X.std(axis=0), 1.0, atol=0.1)
-    shared = make_shared(n_rows=4000, n_features=30, n_tasks=3, n_true=4)
-    noise = shared.y - shared.X @ np.linalg.lstsq(shared.X, shared.y, rcond=None)[0]
-    signal = np.sqrt(shared.y.var() - noise.var())
-    assert noise.std() / signal == pytest.approx(1 / 3, rel=0.05)
 
 
 def test_results_are_published_below_the_mark(tmp_path):

@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 
 from mmtfl_lab import datasets
-from mmtfl_lab.datasets import array_files, loaders
+from mmtfl_lab.datasets import array_files
 
 HAS_DATA = bool(os.environ.get("MMTFL_DATA"))
 needs_data = pytest.mark.skipif(
@@ -87,14 +87,8 @@ def test_pickled_objects_are_refused(tmp_path):
     with pytest.raises(ValueError, match=r"landmine\.npz cannot be read"):
         datasets.load_landmine(folder=tmp_path)
     assert not (tmp_path / "exploded").exists()
-
-
-def test_a_file_without_the_right_arrays_is_named(tmp_path, X):
-    save(tmp_path, "landmine.npz", X=X, y=TASK)
+    np.savez(tmp_path / "landmine.npz", X=np.eye(3), y=TASK)
     with pytest.raises(ValueError, match=r"landmine\.npz cannot be read: it has no array 'task'"):
-        datasets.load_landmine(folder=tmp_path)
-    (tmp_path / "landmine.npz").write_bytes(b"PK\x03\x04 broken")
-    with pytest.raises(ValueError, match=r"landmine\.npz cannot be read"):
         datasets.load_landmine(folder=tmp_path)
 
 
@@ -146,14 +140,6 @@ def test_docstring_examples_hold_on_the_real_data(name):
     report = []
     runner.run(test, out=report.append)
     assert runner.failures == 0, "".join(report)
-
-
-@needs_data
-@pytest.mark.parametrize("name", loaders.MULTITARGET)
-def test_multitarget_sets_are_complete(name):
-    data = datasets.load_multitarget(name)
-    assert np.isfinite(data.X).all()
-    assert data.y.shape == (len(data.X), len(data.task_names))
 
 
 @needs_data

@@ -1,11 +1,6 @@
 """The protocol: splits depend on what they are for, methods share them, cells survive interruption."""
 
-import json
-import os
-import signal
-import subprocess
 import sys
-import time
 from dataclasses import replace
 from functools import partial
 from types import SimpleNamespace
@@ -25,8 +20,6 @@ from mmtfl_lab.paper.data_sets import (
 )
 from mmtfl_lab.paper.methods import METHODS, Grid
 from mmtfl_lab.paper.protocol import (
-    Cell,
-    OtherSettings,
     Plan,
     Store,
     run_cell,
@@ -104,16 +97,6 @@ def test_rows_of_one_unit_stay_together_in_split_and_folds():
         assert set(split.train.unit[train]).isdisjoint(split.train.unit[test])
 
 
-def test_targets_that_were_not_observed_are_left_out():
-    rng = np.random.default_rng(0)
-    X, Y = rng.normal(size=(5, 2)), rng.normal(size=(5, 3))
-    Y[1, 0] = Y[4, 2] = np.nan
-    rows = pool_of_targets(X, Y).rows
-    assert len(rows.y) == 13
-    np.testing.assert_array_equal(rows.y, Y[rows.unit, rows.task])
-    np.testing.assert_array_equal(rows.X, X[rows.unit])
-
-
 def test_digits_are_balanced_tasks_and_components_come_from_training_alone(monkeypatch):
     rng = np.random.default_rng(0)
     label = np.repeat(np.arange(10), 30)
@@ -161,15 +144,11 @@ EVERY = list(METHODS.values())
 LEAST = {"boosting": 0.5}  # steps do badly on straight lines; 0.75 for the others
 
 
-def check_runs(method, classification):
-    if (reason := method.why_not(classification)) is not None:
-        pytest.skip(reason)
-
-
 @pytest.mark.parametrize("classification", [False, True])
 @pytest.mark.parametrize("method", EVERY, ids=lambda method: method.title)
 def test_every_method_learns_more_than_nothing(method, classification):
-    check_runs(method, classification)
+    if (reason := method.why_not(classification)) is not None:
+        pytest.skip(reason)
     pool = small_pool(0, classification)
     metric = "auc" if classification else "r2"
     problem = Problem("x", "x", lambda seed: pool, metric, "mean")
@@ -209,45 +188,6 @@ def test_an_interrupted_run_goes_on_and_gives_the_same_numbers(small, tmp_path):
     assert len(counted) == len(small.cells()) - 1
     assert numbers(whole, small) == numbers(broken, small)
     assert len(numbers(whole, small)) == 8
-
-
-def test_cells_of_other_settings_are_refused_by_name(small, tmp_path):
-    Store(tmp_path / "run", small.settings).open()
-    other = replace(small, seed=1)
-    with pytest.raises(OtherSettings, match=r"seed 0 there, 1 here.*--fresh"):
-        Store(tmp_path / "run", other.settings).open()
-    Store(tmp_path / "run", other.settings).open(fresh=True)
-    Store(tmp_path / "run", other.settings).open()
-
-
-def test_cells_are_read_back_only_under_their_own_name(small, tmp_path):
-    store = Store(tmp_path / "run", small.settings)
-    store.open()
-    one, other = Cell("D1", 0.33, 0, "stl"), Cell("D1", 0.33, 1, "stl")
-    store.write(one, {"pooled": 1.0})
-    os.replace(store.path(one), store.path(other))
-    assert store.read(one) is None
-    assert store.read(other) is None
-
-
-def test_killed_in_the_middle_it_leaves_whole_cells_only(tmp_path):
-    """SIGKILL at any moment: every file that is there is a whole cell."""
-    code = (
-        "import sys; from pathlib import Path; from mmtfl_lab.paper.protocol import Cell, Store\n"
-        "store = Store(Path(sys.argv[1]), {}); store.open(); print('ready', flush=True)\n"
-        "for repeat in range(10**6): store.write(Cell('D1', 0.5, repeat % 50, 'stl'), {'text': 'x' * 4000})"
-    )
-    process = subprocess.Popen(
-        [sys.executable, "-c", code, str(tmp_path / "run")], stdout=subprocess.PIPE, text=True
-    )
-    assert process.stdout.readline() == "ready\n"
-    time.sleep(0.3)
-    process.send_signal(signal.SIGKILL)
-    process.wait()
-    process.stdout.close()
-    files = list((tmp_path / "run" / "cells").glob("*.json"))
-    assert files
-    assert all(len(json.loads(file.read_text(encoding="utf-8"))["text"]) == 4000 for file in files)
 
 
 def test_the_pretrained_lasso_is_asked_by_group_and_answers_in_the_units_of_the_targets(monkeypatch):

@@ -4,13 +4,11 @@ import csv
 import io
 import json
 
-import numpy as np
 import pytest
 
 from mmtfl_lab.paper import table1, table2
 from mmtfl_lab.paper.data_sets import load_pool
 from mmtfl_lab.paper.experiments import draw_figure1, figure_cells
-from mmtfl_lab.paper.methods import fit_single_tasks
 from mmtfl_lab.paper.protocol import Cell, Plan, Store
 from mmtfl_lab.paper.results import Results, verdicts
 
@@ -105,27 +103,3 @@ def test_the_figure_shows_the_truth_and_every_method(tmp_path):
 
 
 # -- the baseline ------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("sparse_truth", [True, False])
-def test_single_tasks_are_as_good_as_those_of_scikit_learn(sparse_truth):
-    from sklearn.linear_model import LassoCV, RidgeCV
-
-    rng = np.random.default_rng(1)
-    task = np.repeat([0, 1, 2], 60)
-    X = rng.normal(size=(180, 30))
-    coef = rng.normal(size=(3, 30)) * ((np.arange(30) < 3) if sparse_truth else 1.0)
-    y = np.einsum("ij,ij->i", X, coef[task]) * np.array([1.0, 50.0, 0.01])[task]
-    y += rng.normal(size=180) * 0.5 * np.array([1.0, 50.0, 0.01])[task]
-    folds = [
-        (np.flatnonzero(np.arange(180) % 3 != k), np.flatnonzero(np.arange(180) % 3 == k)) for k in range(3)
-    ]
-    model = fit_single_tasks(X, y, task, folds)
-    new = rng.normal(size=(300, 30))
-    for t in range(3):
-        rows, truth = task == t, new @ coef[t] * [1.0, 50.0, 0.01][t]
-        theirs = LassoCV(cv=3) if sparse_truth else RidgeCV(np.geomspace(1e-3, 1e3, 40))
-        error = np.mean((theirs.fit(X[rows], y[rows]).predict(new) - truth) ** 2)
-        assert np.mean((model.decision(new, np.full(300, t)) - truth) ** 2) < 1.5 * error
-    if sparse_truth:
-        assert set(model.p) == {1}

@@ -46,13 +46,6 @@ def test_every_file_named_exists():
     assert [name for name in named if not (ROOT / name).exists()] == []
 
 
-def test_the_folders_of_the_numerical_tests_exist():
-    script = (ROOT / ".ci" / "processors").read_text(encoding="utf-8")
-    folders = re.search(r"^tests=\((.*)\)$", script, re.MULTILINE)[1].split()
-    assert "tests/solvers" in folders
-    assert [folder for folder in folders if not (ROOT / folder).is_dir()] == []
-
-
 @pytest.mark.parametrize(
     ("name", "is_stray"),
     [

@@ -33,34 +33,7 @@ def parameters(function, kind=None):
     return [p.name for p in found if p.name != "self" and kind in (None, p.kind)]
 
 
-def in_order(wanted, found):
-    """Whether the wanted names occur in this order, others in between or after."""
-    rest = iter(found)
-    return all(name in rest for name in wanted)
-
-
 # -- names ---------------------------------------------------------------------------------------------------
-
-
-PROMISED = {
-    "mmtfl": [
-        *("MMTFLRegressor", "MMTFLClassifier", "MMTFLRegressorCV", "MMTFLClassifierCV"),
-        *("alpha_from_gammas", "gammas_from_alpha", "Tasks", "path"),
-    ],
-    "mmtfl.datasets": [
-        *("make_d1", "make_d2", "make_tasks"),
-    ],
-    "mmtfl.model_selection": ["TaskKFold", "task_scorer", "tasks_train_test_split"],
-    "mmtfl.plots": [
-        *("SharingMapDisplay", "SharedPartDisplay", "PathDisplay"),
-        *("SearchDisplay", "HistoryDisplay"),
-    ],
-}
-
-
-@pytest.mark.parametrize("module", MODULES)
-def test_promised_names_are_public(module):
-    assert set(PROMISED[module]) <= set(importlib.import_module(module).__all__)
 
 
 def test_version_is_that_of_the_package():
@@ -124,13 +97,6 @@ def test_functions_have_the_promised_signatures():
     assert inspect.signature(mmtfl.alpha_from_gammas).parameters["constants"].default == "exact"
     assert inspect.signature(mmtfl.gammas_from_alpha).parameters["ratio"].default == 1.0
     assert parameters(mmtfl.path)[:3] == ["X", "y", "task"]
-
-
-@pytest.mark.parametrize("way", ["rows", "list", "shared", "frame"])
-def test_tasks_have_ways_in_and_a_way_back(way):
-    first = {"rows": ["X", "y", "task"], "list": ["pairs"], "shared": ["X", "Y"], "frame": ["frame"]}
-    assert in_order(first[way], parameters(getattr(mmtfl.Tasks, f"from_{way}")))
-    assert callable(mmtfl.Tasks.to_rows)
 
 
 # -- docs ----------------------------------------------------------------------------------------------------
@@ -201,17 +167,7 @@ def run(code):
 
 
 def test_importing_loads_nothing_heavy_beyond_scikit_learn():
-    heavy = {
-        "matplotlib",
-        "polars",
-        "pandas",
-        "pyarrow",
-        "cvxpy",
-        "dask",
-        "distributed",
-        "rich",
-        "jinja2",
-    }
+    heavy = {"matplotlib", "polars", "pandas", "pyarrow", "cvxpy", "dask", "distributed", "rich", "jinja2"}
     every = "from mmtfl import *"  # names are looked up late
     loaded = "import sys; print(*{name.partition('.')[0] for name in sys.modules})"
     ours = "mmtfl.datasets, mmtfl.model_selection, mmtfl.plots"
@@ -220,10 +176,6 @@ def test_importing_loads_nothing_heavy_beyond_scikit_learn():
     assert {"mmtfl", "sklearn", "numpy"} <= with_us
     assert (with_us - without) & heavy == set()
     assert with_us & {"matplotlib", "polars", "cvxpy", "dask"} == set()
-
-
-def test_submodules_are_there_after_importing_the_package():
-    assert run("import mmtfl; mmtfl.datasets.make_d1; mmtfl.model_selection.TaskKFold; print('ok')") == ["ok"]
 
 
 # -- files ---------------------------------------------------------------------------------------------------

@@ -2,10 +2,9 @@
 
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose
 
 from mmtfl.estimators.fitted_curves import add_curves
-from mmtfl.model_selection.choosing import choose, contenders, hints_at_curves, results_table, within
+from mmtfl.model_selection.choosing import choose, contenders, hints_at_curves, within
 from mmtfl.model_selection.cross_validation import MemberPath
 from mmtfl.objective.design import Design
 from mmtfl.objective.losses import make_loss
@@ -70,13 +69,6 @@ def test_repeats_of_the_folds_do_not_make_a_difference_surer():
     assert choose([best[None, :5], other[None, :5]], order=[(1,), (0,)], repeated=repeated) == (1, 0)
 
 
-def test_the_table_marks_what_ties_and_what_was_chosen():
-    lists = [member(k=1), member(pooling=0.9)]
-    table = results_table(lists, [BEST, BEST], (1, 0), [one.place for one in lists])
-    assert table["tied"].tolist() == [True, True] and table["chosen"].tolist() == [False, True]
-    assert table["curves"].tolist() == [False, False]
-
-
 # -- the hint ------------------------------------------------------------------------------------------------
 
 
@@ -115,11 +107,3 @@ def test_a_weight_is_a_number_of_rows_to_the_hint():
         return hints_at_curves(problem, path.coef(0).T, path.intercepts[0], add_curves(tasks))
 
     assert [hint_of(tasks) for tasks in (once, weighted, copies)] == [False, True, True]
-
-
-def test_units_and_weights_do_not_change_the_hint_statistics():
-    rng = np.random.default_rng(0)
-    X, y, task = rng.normal(size=(120, 3)), rng.normal(size=120), np.repeat([0, 1, 2], 40)
-    basis = add_curves(Tasks.from_rows(X, y, task)).curves
-    scaled = add_curves(Tasks.from_rows(1e150 * X, y, task)).curves
-    assert_allclose(scaled.columns(1e150 * X), 1e150 * basis.columns(X), rtol=1e-6)

@@ -3,21 +3,18 @@
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from sklearn.metrics import accuracy_score, r2_score, roc_auc_score
+from sklearn.metrics import accuracy_score, r2_score
 
 from mmtfl import (
-    DirtyRegressor,
     MMTFLClassifier,
     MMTFLClassifierCV,
     MMTFLRegressor,
     MMTFLRegressorCV,
     SingleTaskClassifierCV,
     SingleTaskRegressorCV,
-    TwoStrengthCV,
 )
 from mmtfl.datasets import make_tasks
 from mmtfl.model_selection import TaskKFold
-from mmtfl.model_selection.heldout import class_sums
 
 CV = TaskKFold(3, random_state=0)
 STRATIFIED = TaskKFold(3, random_state=0, stratify=True)
@@ -96,25 +93,12 @@ def test_r2_of_several_targets_on_the_same_rows(gaps):
     assert_allclose(search.heldout_scores_["r2"], expected, atol=1e-3)
 
 
-def test_the_score_of_the_choice_follows_from_r2(rows):
-    # one fold of which each task has its rows: half the mean squared error is a sum over tasks
-    X, y, task = rows
-    (train, test), *_ = CV.split(X, y, task)
-    search = MMTFLRegressorCV(((2, 2), (1, 1)), 8, [(train, test)]).fit(X, y, task)
-    squares = by_task(task[test], lambda t: np.sum((y[test][t] - y[test][t].mean()) ** 2))
-    errors = np.array(squares) * (1.0 - search.heldout_scores_["r2"])
-    assert_allclose(search.best_score_, -0.5 * errors.sum() / len(test), rtol=1e-9)
-
-
 @pytest.mark.filterwarnings("ignore::mmtfl.SmallTaskWarning")
 def test_tasks_without_a_score_are_nan(rows):
     X, y, task = (part.copy() for part in rows)
     task[:1], y[task == "south"] = "alone", 0.1
-    folds = [(train, test) for train, test in CV.split(X, y, task)]
-    folds[0] = (
-        folds[0][0],
-        np.append(folds[0][1], 0),
-    )  # the only row of its task is tested where it is trained
+    folds = list(CV.split(X, y, task))  # the only row of its task is tested where it is trained
+    folds[0] = folds[0][0], np.append(folds[0][1], 0)
     folds = [(np.union1d(train, [0]), test) for train, test in folds]
     found = MMTFLRegressorCV((2, 2), 5, folds).fit(X, y, task).heldout_scores_
     assert dict(zip(found["task"], np.isnan(found["r2"]), strict=True)) == {
@@ -159,23 +143,6 @@ def test_without_any_feature_every_pair_is_a_tie(classes):
     assert_allclose(search.heldout_scores_["accuracy"], search.heldout_scores_["base_rate"])
 
 
-def test_sums_of_classes_are_those_of_all_pairs():
-    rng = np.random.default_rng(6)
-    task, y = rng.integers(0, 4, 60), rng.choice([-1.0, 1.0], 60)
-    y[task == 3] = 1.0
-    z, weights = rng.integers(-3, 4, 60) / 2.0, rng.uniform(0.5, 2.0, 60)
-    right, in_order = class_sums(y, z, weights, task, 5)
-    for t in range(5):
-        own = task == t
-        assert_allclose(right[t], weights[own & ((z > 0) == (y > 0))].sum())
-        yes, no = np.flatnonzero(own & (y > 0)), np.flatnonzero(own & (y < 0))
-        each = (z[yes][:, None] > z[no]) + 0.5 * (z[yes][:, None] == z[no])
-        assert_allclose(in_order[t], np.sum(each * weights[yes][:, None] * weights[no]), atol=1e-12)
-        if yes.size and no.size:
-            area = roc_auc_score(y[own], z[own], sample_weight=weights[own])
-            assert_allclose(in_order[t] / (weights[yes].sum() * weights[no].sum()), area)
-
-
 # -- every search --------------------------------------------------------------------------------------------
 
 
@@ -197,15 +164,3 @@ def test_one_strength_per_task_has_the_scores_of_each_task_alone(rows, classes):
             assert found["task"][t] == label
             for name in set(found) - {"task"}:
                 assert_allclose(found[name][t], alone[name][0], rtol=1e-6, atol=1e-6, err_msg=name)
-
-
-def test_two_strengths_have_the_scores_of_fits_without_the_rows(rows):
-    X, y, task = rows
-    search = TwoStrengthCV(DirtyRegressor(scale_targets=True), strengths=4, cv=CV, n_jobs=2).fit(X, y, task)
-    predicted = np.empty(len(y))
-    for train, test in CV.split(X, y, task):
-        model = DirtyRegressor(**search.best_params_, scale_targets=True).fit(X[train], y[train], task[train])
-        predicted[test] = model.predict(X[test], task[test])
-    expected = by_task(task, lambda t: r2_score(y[t], predicted[t]))
-    assert_allclose(search.heldout_scores_["r2"], expected, atol=2e-3)
-    assert_array_equal(search.heldout_scores_["task"], search.tasks_)

@@ -119,44 +119,26 @@ def test_without_tasks_the_folds_are_those_of_kfold(options):
         assert_array_equal(test, expected_test)
 
 
-def test_the_seed_decides_the_folds():
-    task = labels([20, 30])
-
-    def first(seed):
-        return folds(TaskKFold(3, random_state=seed), task)[0][1].tolist()
-
-    assert first(0) == first(0)
-    assert first(0) != first(1)
+TWO, CONTINUOUS = {"task": [0, 0, 1, 1]}, [0.1, 0.2, 0.3, 0.5]
 
 
 @pytest.mark.parametrize(
-    ("options", "error", "words"),
+    ("options", "y", "task", "words"),
     [
-        ({"n_splits": 1}, ValueError, "2 or more"),
-        ({"n_splits": 2.5}, TypeError, "n_splits"),
-        ({"n_splits": True}, TypeError, "n_splits"),
-        ({"shuffle": False, "random_state": 0}, ValueError, "no effect"),
+        ({"n_splits": 1}, None, TWO, "2 or more"),
+        ({"n_splits": 2.5}, None, TWO, "n_splits"),
+        ({"shuffle": False, "random_state": 0}, None, TWO, "no effect"),
+        ({}, None, {"task": [0, 0, 1]}, "task has 3"),
+        ({"stratify": True}, None, TWO, "y is None"),
+        ({"stratify": True}, CONTINUOUS, TWO, "continuous"),
+        ({"stratify": True}, np.column_stack([CONTINUOUS, CONTINUOUS]), {}, "continuous"),
+        ({"stratify": True}, np.eye(3, 2), {}, "y has 3"),
+        ({}, None, {"task": [0, 1, 2, 3]}, "0 of 4 rows"),
     ],
 )
-def test_wrong_options_are_named(options, error, words):
-    with pytest.raises(error, match=words):
-        TaskKFold(**options)
-
-
-def test_wrong_data_is_named():
-    X = np.zeros((4, 1))
-    with pytest.raises(ValueError, match="task has 3"):
-        next(TaskKFold(2).split(X, task=[0, 0, 1]))
-    with pytest.raises(ValueError, match="y is None"):
-        next(TaskKFold(2, stratify=True).split(X, task=[0, 0, 1, 1]))
-    with pytest.raises(ValueError, match="continuous"):
-        next(TaskKFold(2, stratify=True).split(X, [0.1, 0.2, 0.3, 0.5], task=[0, 0, 1, 1]))
-    with pytest.raises(ValueError, match="continuous"):
-        next(TaskKFold(2, stratify=True).split(X, [[0.1, 0.2], [0.3, 0.5], [0.4, 0.6], [0.7, 0.9]]))
-    with pytest.raises(ValueError, match="y has 3"):
-        next(TaskKFold(2, stratify=True).split(X, np.eye(3, 2)))
-    with pytest.raises(ValueError, match="0 of 4 rows"):
-        next(TaskKFold(2).split(X, task=[0, 1, 2, 3]))
+def test_wrong_options_and_data_are_named(options, y, task, words):
+    with pytest.raises((TypeError, ValueError), match=words):
+        next(TaskKFold(**{"n_splits": 2, **options}).split(np.zeros((4, 1)), y, **task))
 
 
 # -- tasks_train_test_split ------------------------------------------------------------------------------
@@ -185,16 +167,6 @@ def test_every_task_is_in_both_parts_once_it_has_two_rows(sizes, test_size):
     assert set(task_test) == {t for t, size in enumerate(sizes) if size > 1}
 
 
-def test_stratified_parts_have_every_class_of_every_task():
-    cell = labels([2, 30, 3, 60])
-    task, y = cell // 2, cell % 2
-    _, _, y_train, y_test, task_train, task_test = tasks_train_test_split(
-        np.zeros((len(y), 1)), y, task, stratify=True, random_state=0
-    )
-    assert_array_equal(np.bincount(task_test * 2 + y_test), [1, 8, 1, 15])
-    assert_array_equal(np.bincount(task_train * 2 + y_train), [1, 22, 2, 45])
-
-
 @pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame, pa.table])
 def test_frames_keep_their_type_and_names(frame):
     X = frame({"a": np.arange(12.0), "b": np.arange(12.0)})
@@ -208,34 +180,6 @@ def test_frames_keep_their_type_and_names(frame):
     assert sorted(np.asarray(parts[5]).tolist()) == ["u", "v", "w"]
 
 
-@pytest.mark.parametrize(
-    ("options", "error", "words"),
-    [
-        ({"test_size": 0.0}, ValueError, "test_size"),
-        ({"test_size": 1.0}, ValueError, "test_size"),
-        ({"test_size": 0}, ValueError, "test_size"),
-        ({"train_size": "half"}, TypeError, "train_size"),
-        ({"train_size": True}, TypeError, "train_size"),
-        ({"test_size": 0.6, "train_size": 0.6}, ValueError, "more than 1"),
-    ],
-)
-def test_wrong_sizes_are_named(options, error, words):
-    with pytest.raises(error, match=words):
-        split([5, 5], **options)
-
-
-def test_a_task_with_many_rows_is_cut_alike_whatever_other_tasks_there_are():
-    n_rows, rng = 63, np.random.default_rng(0)
-    site = rng.permutation(np.repeat(["Aker", "Bern", "Cork"], [n_rows, 80, 7]))
-    own = np.flatnonzero(site == "Aker")
-    for (_, test), (_, by_itself) in zip(
-        folds(TaskKFold(5, random_state=4), site),
-        folds(TaskKFold(5, random_state=4), np.repeat("Aker", n_rows)),
-        strict=True,
-    ):
-        assert_array_equal(np.searchsorted(own, np.intersect1d(test, own)), by_itself)
-
-
 def test_searches_with_shrunk_levels_test_the_only_row_of_a_class():
     task = np.repeat(["a", "b"], [4, 9])
     y = np.array([0, 0, 0, 1, *[0, 1] * 4, 1], dtype=float)
@@ -246,3 +190,11 @@ def test_searches_with_shrunk_levels_test_the_only_row_of_a_class():
     assert_array_equal(np.sort(np.concatenate([test for _, test in every])), np.arange(13))
     for train, test in every:  # the other task has both classes in every part
         assert set(y[train[train > 3]]) == set(y[test[test > 3]]) == {0.0, 1.0}
+
+
+def test_wrong_sizes_are_named():
+    for size in ({"test_size": 0.0}, {"test_size": 1.0}, {"train_size": "half"}, {"train_size": True}):
+        with pytest.raises((TypeError, ValueError), match=next(iter(size))):
+            split([5, 5], **size)
+    with pytest.raises(ValueError, match="more than 1"):
+        split([5, 5], test_size=0.6, train_size=0.6)

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from mmtfl import MMTFLRegressorCV, SingleTaskRegressorCV
+from mmtfl import MMTFLRegressorCV
 from mmtfl.datasets import make_tasks
 from mmtfl.model_selection import TaskKFold
 from mmtfl.model_selection.cross_validation import FoldScores, MemberPath
@@ -176,17 +176,6 @@ def test_the_choice_is_that_of_the_full_search(rows, selection):
     assert staged.best_score_ >= full.best_score_ - 0.1 * error
 
 
-def test_convex_scores_are_those_of_the_full_search(rows):
-    staged, full = (regressor(search, pk=(2, 2)).fit(*rows) for search in ("staged", "full"))
-    assert staged.alpha_ == full.alpha_
-    here = np.isin(full.cv_results_["alpha"], staged.cv_results_["alpha"])
-    assert here.sum() == len(staged.cv_results_["alpha"]) < 60
-    best = np.abs(full.cv_results_["mean_test_score"]).min()
-    scores = full.cv_results_["mean_test_score"][here]
-    assert_allclose(staged.cv_results_["mean_test_score"], scores, atol=1e-3 * best)
-    assert_allclose(staged.coef_, full.coef_, atol=1e-8)
-
-
 def test_the_table_has_a_row_for_each_candidate_that_was_scored_and_no_other(rows):
     model = regressor().fit(*rows)
     table = pd.DataFrame(model.cv_results_)
@@ -218,18 +207,6 @@ def test_members_left_out_have_no_mean_and_the_last_ranks():
     assert len(search_curves(staged)[0]) == len(table[~out].groupby(["p", "k"])) < 3
 
 
-@pytest.mark.parametrize("options", [{}, {"standardize": True, "scale_targets": True}])
-def test_intervals_are_made_of_the_models_that_were_scored(rows, options):
-    model = regressor(pk=(2, 2), **options).fit(*rows)
-    error, unit = model.heldout_errors_["error"], np.ones(5)
-    if options:
-        unit = model.target_scale_
-    task = np.repeat(np.arange(5), model.heldout_errors_["n_kept"])
-    # the same folds, fitted again to the search's tolerance
-    again = regressor(pk=(2, 2), search="full", **options).fit(*rows).heldout_errors_["error"]
-    assert_allclose(error / unit[task], again / unit[task], atol=2e-3)
-
-
 def test_a_checkpoint_keeps_every_stage(rows, tmp_path, monkeypatch):
     plain = regressor().fit(*rows)
     kept = regressor(checkpoint=tmp_path / "search.checkpoint").fit(*rows)
@@ -242,8 +219,3 @@ def test_a_checkpoint_keeps_every_stage(rows, tmp_path, monkeypatch):
     for model in (kept, again):
         assert_array_equal(model.cv_results_["mean_test_score"], plain.cv_results_["mean_test_score"])
         assert_array_equal(model.coef_, plain.coef_)
-
-
-def test_tasks_with_strengths_of_their_own_are_searched_in_full(rows):
-    model = SingleTaskRegressorCV(p=1, alphas=30, cv=3, per_task=True).fit(*rows)
-    assert model.alphas_.shape == (5, 30)

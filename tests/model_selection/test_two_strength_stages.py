@@ -66,12 +66,6 @@ def test_smaller_strengths_than_those_around_the_best_are_not_tried():
     assert tried[:4, :7].all() and not tried[5:].any() and not tried[:, 8:].any()
 
 
-def test_a_slow_rise_is_followed():
-    surface = Surface((10, 10), lambda i, j: 3e-3 * i - j)
-    tried = ~np.isnan(surface.searched())
-    assert tried[:, :4].all() and not tried[:, 4:].any()
-
-
 @pytest.mark.parametrize("shape", [(3, 3), (1, 2), (2, 12), (12, 1)])
 def test_axes_of_few_values_are_tried_as_a_whole(shape):
     tried = ~np.isnan(Surface(shape, peak(0, 0, 0.5)).searched())

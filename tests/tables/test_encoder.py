@@ -1,7 +1,6 @@
 """The encoder of raw tables: what becomes of missing cells, words, dates, identifiers, and new rows."""
 
 import json
-import warnings
 from datetime import time
 
 import numpy as np
@@ -10,10 +9,9 @@ import polars as pl
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
-from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from mmtfl import MMTFLRegressor, TableEncoder
+from mmtfl import TableEncoder
 from mmtfl.tables.cells import CODES, read_cells
 
 SITE = np.repeat(["Aker", "Bern", "Cork"], 40)
@@ -43,10 +41,6 @@ def test_it_is_a_transformer_of_scikit_learn(estimator, check):
 def test_codes_of_missing_cells_are_missing_among_numbers_and_words(code):
     assert_array_equal(np.isnan(read_cells(np.array(["1.5", code, "3"], dtype=object)).numbers), [0, 1, 0])
     assert read_cells(np.array(["yes", code, "no"], dtype=object)).codes.tolist() == [1, -1, 0]
-
-
-def test_a_minus_beside_a_plus_is_a_level():
-    assert read_cells(np.array(["+", "-", "?", "-"], dtype=object)).words == ["+", "-"]
 
 
 def test_own_codes_are_missing_as_numbers_and_as_text():
@@ -160,11 +154,6 @@ def test_levels_of_small_tables_stay_but_many_rare_ones_are_left_out():
     assert many.left_out_ == {"x": "no level has 10 rows"}
 
 
-def test_missing_words_are_a_level():
-    words = np.repeat(["a", "b", None], [60, 40, 20])
-    assert encoded(words)["x=missing"].sum() == 20
-
-
 def test_times_of_day_are_hours_and_told():
     times = [f"{i % 24}:{i % 60:02}" for i in range(120)]
     encoder = TableEncoder().fit(frame(x=times))
@@ -236,11 +225,6 @@ def test_levels_that_are_numbers_are_known_however_they_are_written(written):
     assert again["ward_id=103"].sum() == 40 and again["ward_id=102"].sum() == 40
 
 
-def test_a_table_without_features_is_refused_with_the_reasons():
-    with pytest.raises(ValueError, match=r"No column is left.*'x' \(one value in all rows\)"):
-        TableEncoder().fit(pd.DataFrame({"x": [1.0] * 30}))
-
-
 # -- new rows, other libraries, files ------------------------------------------------------------------------
 
 
@@ -255,6 +239,7 @@ def raw():
 
 def test_levels_never_seen_are_the_reference_and_are_told():
     table, encoder = raw()
+    assert encoder.groups_ == [["ward=medicine", "ward=surgery"]]
     with pytest.warns(UserWarning, match=r"not seen.*'ward' has 'attic'"):
         out = encoder.transform(table.assign(ward="attic"))
     assert not out[["ward=medicine", "ward=surgery"]].to_numpy().any()
@@ -278,7 +263,7 @@ def test_polars_gives_the_same_features_as_pandas():
     assert_allclose(there.to_numpy(), encoder.transform(table, task=SITE).to_numpy())
 
 
-def test_its_state_is_json():
+def test_its_state_is_json_and_what_it_cannot_use_is_refused():
     table, encoder = raw()
     again = TableEncoder.from_dict(json.loads(json.dumps(encoder.as_dict())))
     assert_array_equal(again.transform(table, task=SITE), encoder.transform(table, task=SITE))
@@ -287,12 +272,10 @@ def test_its_state_is_json():
     damaged["columns"][0]["kind"] = "picture"
     with pytest.raises(ValueError, match="out of place"):
         TableEncoder.from_dict(damaged)
-
-
-def test_missing_cells_are_refused_if_asked():
-    table, encoder = raw()
     with pytest.raises(ValueError, match=r"'bmi' has 14 missing cells, the first in row 1"):
         clone(encoder).set_params(impute="error").fit(table)
+    with pytest.raises(ValueError, match=r"No column is left.*'x' \(one value in all rows\)"):
+        TableEncoder().fit(pd.DataFrame({"x": [1.0] * 30}))
 
 
 def test_features_that_a_task_lacks_stay_missing_if_asked():
@@ -302,19 +285,3 @@ def test_features_that_a_task_lacks_stay_missing_if_asked():
     assert out.loc[:39].filter(regex="bmi|ward").isna().all(axis=None)
     assert out.loc[40:].notna().all(axis=None)
     assert "ward=missing" not in out
-
-
-def test_groups_are_the_levels_of_a_column():
-    _, encoder = raw()
-    assert encoder.groups_ == [["ward=medicine", "ward=surgery"]]
-
-
-def test_a_pipeline_hands_the_task_column_through():
-    table, _ = raw()
-    table["site"] = SITE
-    pipe = make_pipeline(TableEncoder(task_column="site"), MMTFLRegressor(alpha=0.1, task_column="site"))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # features on different scales
-        pipe.fit(table, table["age"])
-    assert pipe.predict(table).shape == (120,)
-    assert pipe[-1].tasks_.tolist() == ["Aker", "Bern", "Cork"]

@@ -59,9 +59,12 @@ def test_a_raw_frame_is_predicted_as_the_encoded_one(models, make, name):
         found, expected = getattr(model, method)(raw), getattr(model, method)(X, task=task)
         same = assert_array_equal if found.dtype.kind == "U" else partial(assert_allclose, rtol=1e-9)
         same(found, expected)
+        same(getattr(model, method)(raw, task=task), expected)
     y = frame["stay" if name == "stay" else "long"].to_numpy()
     assert_allclose(model.score(raw, y), model.score(X, y, task=task))
     assert model.score(raw, y) > 0.7
+    with pytest.raises(ValueError, match="each row needs a label"):
+        model.predict(X)
 
 
 def test_columns_no_task_uses_may_be_absent_or_spoilt(models):
@@ -85,19 +88,3 @@ def test_labels_are_read_without_spaces_and_unknown_ones_told(models):
         model.predict(frame.assign(site=["", " ", None, *frame["site"][3:]]))
     with pytest.warns(UserWarning, match="'ward' has 'south'"):
         model.predict(frame.assign(ward="south"))
-
-
-def test_an_encoded_frame_and_given_labels_are_taken_as_they_are(models):
-    model, frame = models["stay"], visits(30, seed=1)
-    X = encoded(frame)
-    with pytest.raises(ValueError, match="each row needs a label"):
-        model.predict(X)
-    expected = model.predict(X, task=frame["site"].to_numpy())
-    assert_array_equal(model.predict(frame, task=frame["site"].to_numpy()), expected)
-
-
-def test_saving_again_keeps_the_recipe(models, tmp_path):
-    frame = visits(30, seed=1)
-    for name, model in models.items():
-        model.save(tmp_path / name)
-        assert_array_equal(mmtfl.load(tmp_path / name).predict(frame), model.predict(frame))

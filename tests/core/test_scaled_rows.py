@@ -8,7 +8,6 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import LowLevelCallable, optimize
 
-from mmtfl.core.pooled_rows import PooledRow
 from mmtfl.core.row_problems import ForeignRow, ScaledRow, next_row, row_costs, row_violations, solve_rows
 from mmtfl.core.smooth_rows import EuclideanRow, GroupLassoRow
 from mmtfl.core.sum_and_max_rows import MaxNormRow, SeparableRow, SumNormRow
@@ -91,21 +90,6 @@ def test_costs_are_those_of_the_penalty(p, k):
     found = row_costs(ScaledRow(PROBLEMS[p, k]), A, penalty.row_numbers(8))
     assert_allclose(found, expected, rtol=1e-12)
     assert np.isinf(expected[7]) and np.isfinite(expected[:6]).all() and expected[2] == 0.0
-
-
-def test_the_present_row_is_seen_in_its_scales():
-    rng = np.random.default_rng(4)
-    problem = ScaledRow(PooledRow(1, 1 / 2, 0.9))
-    assert problem.has_short_cut
-    numbers = np.concatenate([[0.3, 1.0], np.full(4, 2.0), np.zeros(4)])
-    kept = 0
-    for _ in range(10):
-        g, L = rng.normal(size=4) + 2.0, np.exp(rng.normal(size=4))
-        a = next_row(problem, g, L, numbers, np.zeros(4), thorough=True)
-        kept += a.any()
-        for thorough in (True, False):
-            assert_allclose(next_row(problem, g, L, numbers, a, thorough=thorough), a, rtol=1e-9, atol=1e-12)
-    assert kept > 3
 
 
 # -- a row solver from outside -------------------------------------------------------------------------------

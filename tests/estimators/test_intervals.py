@@ -35,13 +35,6 @@ def errors_of(*tasks):
     return {"n_rows": n, "n_kept": n, "error": np.concatenate([np.sort(part) for part in tasks])}
 
 
-def test_the_width_is_the_conformal_quantile_of_a_task_with_enough_rows():
-    rng = np.random.default_rng(0)
-    own = rng.exponential(size=57)
-    rank = int(np.ceil(0.9 * 58))  # of 57 errors and one more
-    assert half_widths(errors_of(own, rng.uniform(size=300)), 0.9)[0] == np.sort(own)[rank - 1]
-
-
 def test_a_small_task_borrows_twenty_rows_from_all():
     small, large = np.full(10, 5.0), np.full(990, 1.0)
     widths = half_widths(errors_of(small, large), 0.5)
@@ -73,17 +66,6 @@ def test_the_interval_is_about_the_prediction_and_grows_with_coverage(model):
             model.predict_interval(X, task=task, coverage=coverage)
     with pytest.raises(NotFittedError, match="calibrate"):
         MMTFLRegressor().fit(X, y, task=task).predict_interval(X, task=task)
-
-
-def test_several_targets_have_an_interval_each():
-    rng = np.random.default_rng(0)
-    X, Y = rng.normal(size=(60, 3)), rng.normal(size=(60, 2)) * [1.0, 10.0]
-    fitted = MMTFLRegressorCV(pk=(2, 2), alphas=4, cv=3).fit(X, Y)
-    interval = fitted.predict_interval(X)
-    assert interval.shape == (60, 2, 2)
-    assert_allclose(interval.mean(axis=2), fitted.predict(X))
-    widths = np.diff(interval, axis=2)[0, :, 0]
-    assert widths[1] > 3.0 * widths[0]
 
 
 def test_a_table_calibrates_a_copy_and_tasks_that_it_lacks_borrow_all_errors(tmp_path):

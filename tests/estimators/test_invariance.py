@@ -21,9 +21,7 @@ from mmtfl import (
     MMTFLRegressor,
     MMTFLRegressorCV,
     RobustRegressor,
-    Tasks,
 )
-from mmtfl.objective.design import Design
 
 pytestmark = pytest.mark.filterwarnings("ignore::mmtfl.errors.SmallTaskWarning")
 MEMBERS = [(2, 2), (2, 1), (1, 1), (3, 1.5), (2, math.inf), (1, math.inf), (math.inf, 1), (1, 2), (2, "log")]
@@ -244,18 +242,6 @@ def test_a_wide_table_of_empty_columns_has_the_answer_of_the_narrow_one(narrow, 
     assert_allclose(model.common_[place], common, atol=1e-8)
     assert_array_equal(np.flatnonzero(model.c_), place[used])
     assert_allclose(model.c_[:, None] * model.B_, model.coef_.T, atol=1e-12)
-
-
-@pytest.mark.parametrize("make", FORMATS)
-def test_the_solver_sees_no_empty_columns_and_no_second_copy_of_the_entries(narrow, make):
-    X, place = narrow
-    wide = widened(X[:, 1:], place[1:], make)
-    tasks = Tasks.from_rows(wide, np.arange(90.0), TASK)
-    calm, units = Design(tasks).levelled(scale_targets=False)
-    assert calm.n_features == 11
-    assert_array_equal(np.flatnonzero(units.present), place[1:])
-    assert_array_equal(calm.tasks.X.toarray(), X[:, 1:])
-    assert np.shares_memory(calm.tasks.X.data, tasks.X.data)
 
 
 # -- odd data ----------------------------------------------------------------------------------------------

@@ -202,14 +202,6 @@ def test_a_search_decides_for_curves_as_with_all_rows(bent, agreed_knots):
     assert_allclose(np.abs(there.curves_.coef), np.abs(here.curves_.coef), atol=1e-8)
 
 
-def test_a_finished_model_has_curves_too(bent):
-    _, curved, summarised = bent
-    centre = MMTFLRegressorCV(curves=True, pk=(2, 2), alphas=8).fit(summarised)
-    site = curved[curved["hospital"].isin(SITES[0])]
-    found = checks(finish(centre, site), site)
-    assert_allclose(found["r2"], found["r2_of_summary"], atol=1e-6)
-
-
 def test_levels_need_no_rows(summarised, stacked, centre, together):
     X, y, task = stacked
     here = MMTFLRegressor(alpha=0.05, levels="shrunk", tol=1e-12).fit(X, y, task=task)

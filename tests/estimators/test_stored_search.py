@@ -98,26 +98,6 @@ def test_what_is_learned_of_files_is_what_is_learned_of_rows(options, tmp_path):
         MMTFLRegressor(loss="poisson").fit(stored, offset=np.zeros(150))
 
 
-def test_few_rows_stand_for_many_in_every_fold(stored, table, monkeypatch):
-    rows, fold = folds_of_the_table(stored, table, monkeypatch)
-    assert len(rows.y) <= 2 * N_FOLDS * 7 + 9
-    weight = table[stored.weight].to_numpy() if stored.weight else np.ones(len(table))
-    for label in "abc":
-        for k in range(N_FOLDS):
-            few = (rows.task == label) & (rows.fold == k)
-            many = ((table["task"] == label) & (fold == k)).to_numpy()
-            ones = [np.column_stack([np.ones(n), X, y]) for n, X, y in (
-                (few.sum(), rows.X[few], rows.y[few]),
-                (many.sum(), table.loc[many, FEATURES], table.loc[many, "y"]),
-            )]  # fmt: skip
-            found = ones[0].T @ (rows.weights[few, None] * ones[0])
-            np.testing.assert_allclose(
-                found, ones[1].T @ (weight[many, None] * ones[1]), rtol=1e-9, atol=1e-9
-            )
-    sizes = pd.crosstab(table["task"], fold).to_numpy()
-    assert np.all(sizes.max(axis=1) - sizes.min(axis=1) <= len(stored.pieces))
-
-
 @pytest.mark.parametrize("options", [{}, {"standardize": True, "scale_targets": True}, {"scoring": "r2"}])
 def test_the_search_is_that_over_all_rows(stored, table, monkeypatch, options):
     _, fold = folds_of_the_table(stored, table, monkeypatch)

@@ -12,7 +12,6 @@ from mmtfl import (
     MMTFLRegressor,
     MMTFLRegressorCV,
     RobustRegressor,
-    SingleTaskRegressorCV,
     path,
 )
 
@@ -73,9 +72,4 @@ def test_held_out_scores_count_rows_as_they_came(rows):
     assert_allclose(search.best_score_, np.mean(losses), rtol=1e-3)  # paths of a search are solved to 1e-4
     plain = MMTFLRegressorCV(**options).fit(X, y, task=task)
     assert abs(plain.best_score_ - search.best_score_) > 1e-3
-    alone = [
-        SingleTaskRegressorCV(p=1, alphas=12, cv=3, per_task=True, task_weight=w).fit(X, y, task=task).coef_
-        for w in (None, "equal")
-    ]
-    assert_allclose(*alone, atol=1e-6)  # a task alone has its own strength, whatever the others weigh
     assert path(X, y, task, alphas=3, task_weight="equal").coef(2).shape == (3, 4)

@@ -3,7 +3,6 @@
 import pickle
 
 import numpy as np
-import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone, is_classifier, is_regressor
@@ -11,7 +10,6 @@ from sklearn.exceptions import ConvergenceWarning
 
 from mmtfl import (
     CappedClassifier,
-    DirtyClassifier,
     DirtyRegressor,
     LowRankClassifier,
     LowRankRegressor,
@@ -154,32 +152,13 @@ def test_the_grid_begins_where_nothing_is_left(Model, rows):
         assert Model(**{**tops, names[1]: 0.95 * second[0]}).fit(X, y, task=task).coef_.any()
 
 
-def test_given_strengths_are_tried_largest_first(rows):
-    X, y, task = rows
-    search = TwoStrengthCV(DirtyRegressor(), strengths=([0.1, 1.0], [0.2]), cv=3).fit(X, y, task=task)
-    assert search.strengths_[0].tolist() == [1.0, 0.1] and search.strengths_[1].tolist() == [0.2]
-    assert search.cv_results_["alpha_shared"].tolist() == [1.0, 0.1] and search.n_splits_ == 3
-
-
-@pytest.mark.parametrize("Model", [RobustRegressor, DirtyClassifier])
-def test_matrix_targets_and_frames(Model, rows):
-    X, y, task = rows
-    Y = np.column_stack([y, X[:, 0] - X[:, 2]])
-    Y = np.sign(Y) if Model in CLASSIFIERS else Y
-    search = TwoStrengthCV(Model(), 3, cv=2).fit(X, Y)
-    assert search.predict(X).shape == Y.shape and search.score(X, Y) > 0.5
-    frame = pd.DataFrame(X, columns=list("vwxyz")).assign(site=task)
-    named = TwoStrengthCV(Model(task_column="site"), 3, cv=2).fit(frame, target(Model, y))
-    assert named.feature_names_in_.tolist() == list("vwxyz") and named.n_features_in_ == 5
-    assert named.score(frame, target(Model, y)) > 0.5
-
-
 def test_what_the_model_learned_is_the_search_s_own(rows):
     X, y, task = rows
-    search = TwoStrengthCV(RobustRegressor(), 3, cv=2)
+    search = TwoStrengthCV(RobustRegressor(), ([0.1, 1.0], [0.2]), cv=2)
     assert not hasattr(search, "coef_")
     search.fit(X, y, task=task)
     assert search.tasks_.tolist() == ["a", "b", "c"] and search.coef_.shape == (3, 5)
+    assert [part.tolist() for part in search.strengths_] == [[1.0, 0.1], [0.2]]  # the largest first
     assert_array_equal(search.coef_, search.shared_ + search.outlier_)
     assert search.summary().equals(search.best_estimator_.summary())
     assert not hasattr(search, "predict_proba") and not hasattr(search, "nothing_")

@@ -79,10 +79,6 @@ def test_means_and_ranges_are_over_the_tasks_that_could(model):
     assert frame.loc["dose", ["mean_coef", "min_coef", "max_coef"]].tolist() == [
         *(pytest.approx(dose.mean()), dose.min(), dose.max())
     ]
-    iron = model.coef_[:3, 2]
-    assert iron[0] == iron[2] == 0 > iron[1]
-    assert frame.loc["iron", "mean_coef"] == pytest.approx(iron.mean())
-    assert frame.loc["iron", "max_coef"] == 0.0
     assert_allclose(frame["mean_coef_per_sd"], frame["mean_coef"] * X.std(ddof=0)[frame.index])
 
 

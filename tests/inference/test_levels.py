@@ -11,7 +11,7 @@ from scipy.stats import multivariate_normal, norm
 
 from mmtfl.inference.levels import Factor, NormalLevels, TaskColumns
 from mmtfl.inference.marginal_levels import NODES, QUICK_NODES, Marginal, TaskRows, fit_levels
-from mmtfl.objective.losses import Huber, Logistic, Poisson
+from mmtfl.objective.losses import Logistic, Poisson
 
 SIGMA = 2.0
 
@@ -203,15 +203,6 @@ def test_tasks_of_one_class_and_of_zeros_have_levels():
     assert np.all(np.diff(found.levels) < 0.0) and np.abs(found.levels).max() < 6.0
     counts = TaskRows(Poisson(), np.where(y > 0, 0.0, 3.0), np.ones(12), np.zeros(12), offsets)
     assert np.isfinite(fit_levels(counts, np.empty((3, 0))).levels).all()
-
-
-@pytest.mark.parametrize("loss", [Logistic(), Logistic(from_zero=True), Poisson(), Huber()])
-def test_values_by_task_are_those_of_the_tasks(loss):
-    rng = np.random.default_rng(0)
-    y = np.ones(9) if loss == Logistic() else rng.integers(0, 2, 9).astype(float)
-    z, weight, offsets = rng.normal(size=9), rng.uniform(size=9), np.array([0, 2, 6, 9])
-    expected = [loss.value(y[a:b], z[a:b], weight[a:b]) for a, b in ((0, 2), (2, 6), (6, 9))]
-    assert_allclose(loss.task_values(y, z, weight, offsets), expected)
 
 
 def test_levels_of_slopes_that_have_run_away_are_finite():

@@ -1,7 +1,9 @@
 """The design: every storage answers the same questions with the same numbers, and leaves the data alone."""
 
 import gc
+import sys
 import weakref
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,6 +14,7 @@ from mmtfl.objective import design
 from mmtfl.objective.design import Design
 from mmtfl.objective.losses import Squared
 from mmtfl.objective.problem import Problem
+from mmtfl.objective.row_sizes import zero_rows
 from mmtfl.tasks import Tasks
 
 SIZES = (6, 1, 9)
@@ -178,3 +181,17 @@ def test_columns_whose_squares_leave_the_floats_have_no_curvature_and_no_warning
     X = np.random.default_rng(0).normal(size=(6, 2)) * [1.0, 1e170]
     design = Design(Tasks.from_rows(X, np.arange(6.0), np.repeat(["a", "b"], 3)))
     assert np.all(design.curvature[0] > 0.0) and not design.curvature[1].any()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the memory of a process is read from /proc")
+def test_a_written_row_takes_no_more_than_its_own_pages():
+    A = zero_rows(20_000, 500)
+    before = _resident()
+    A[::200] = 1.0  # a hundred rows of 4 kB, of 80 MB
+    A.any(axis=1)
+    assert _resident() - before < 8e6
+
+
+def _resident() -> float:
+    """Bytes of this process that are in memory."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * 4096.0

@@ -4,7 +4,6 @@ import os
 import signal
 import subprocess
 import sys
-import textwrap
 from functools import partial
 
 import numpy as np
@@ -222,42 +221,25 @@ def test_a_saved_model_and_damaged_files_are_refused_and_left(rows, tmp_path):
         assert path.read_bytes() == content
 
 
-SEARCH = textwrap.dedent("""
-    import os, signal, sys
-    from mmtfl import MMTFLRegressorCV
-    from mmtfl.solvers.checkpoint import Checkpoint
-    from oracles import make_problem
-
-    plain = Checkpoint.write
-
-    def write(self, step, *arguments, **options):
-        plain(self, step, *arguments, **options)
-        if step == "fold-1-member-0":
-            os.kill(os.getpid(), signal.SIGKILL)
-
-    Checkpoint.write = write
-    rows = make_problem(3, sizes=(14, 19, 21, 30), d=8).tasks.to_rows()
-    MMTFLRegressorCV(((2, 2), (1, 1)), 5, 3, checkpoint=sys.argv[1]).fit(*rows)
-""")
-
-
-def test_a_killed_search_goes_on_and_ends_with_the_same_bits(rows, tmp_path, monkeypatch):
-    path = str(tmp_path / "search.checkpoint")
-    assert run(SEARCH, path).returncode == -signal.SIGKILL
-    written, write = [], Checkpoint.write
+def test_a_search_that_was_stopped_goes_on_and_ends_with_the_same_bits(rows, tmp_path, monkeypatch):
+    path, written, write = tmp_path / "search.checkpoint", [], Checkpoint.write
+    search = MMTFLRegressorCV(((2, 2), (1, 1)), 5, 3, checkpoint=path)
 
     def watch(self, step, *arguments, **options):
-        written.append(step)
         write(self, step, *arguments, **options)
+        written.append(step)
+        if written == ["fold-0-member-0", "fold-0-member-1", "fold-1-member-0"]:
+            raise KeyboardInterrupt
 
     monkeypatch.setattr(Checkpoint, "write", watch)
-    kept = MMTFLRegressorCV(((2, 2), (1, 1)), 5, 3, checkpoint=path).fit(*rows)
-    assert written[0] == "fold-1-member-1"  # three paths were there already
+    with pytest.raises(KeyboardInterrupt):
+        search.fit(*rows)
+    assert search.fit(*rows) and len(set(written)) == len(written) > 6  # nothing twice
     plain = MMTFLRegressorCV(((2, 2), (1, 1)), 5, 3).fit(*rows)
-    assert_array_equal(kept.coef_, plain.coef_)
+    assert_array_equal(search.coef_, plain.coef_)
     for name, column in plain.cv_results_.items():
-        assert_array_equal(kept.cv_results_[name], column)
-    assert_array_equal(kept.heldout_scores_["r2"], plain.heldout_scores_["r2"])
+        assert_array_equal(search.cv_results_[name], column)
+    assert_array_equal(search.heldout_scores_["r2"], plain.heldout_scores_["r2"])
 
 
 # -- fingerprints --------------------------------------------------------------------------------------------

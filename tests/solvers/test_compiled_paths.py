@@ -220,20 +220,6 @@ def test_logistic_paths_of_concave_members_are_as_low_as_the_ordinary_ones(membe
     assert max(values) <= (1.0 + 1e-12) * problem.null_value
 
 
-def test_classes_that_can_be_told_apart_for_sure_have_a_path_too():
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(80, 6))
-    y = np.where(X[:, 0] > 0.0, 1.0, -1.0)
-    problem = Problem(Design(Tasks.from_rows(X, y, np.repeat([0, 1], 40))), Logistic())
-    penalty = make_penalty(2, 2, 1.0)
-    alphas = alpha_grid(problem, penalty, 10, 1e-4)
-    found = CompiledPaths(problem).solve(penalty, alphas, **OPTIONS)
-    exact = solve_path(problem, penalty, alphas, tol=1e-6)
-    values = found.losses + [penalty.at(a).value(A) for a, A in zip(alphas, found.A, strict=True)]
-    assert np.abs(found.A).max() > 5.0
-    assert_allclose(values, exact.objectives, atol=1e-5 * problem.null_value)
-
-
 # -- other losses --------------------------------------------------------------------------------------------
 
 

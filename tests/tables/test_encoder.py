@@ -259,6 +259,11 @@ def test_polars_gives_the_same_features_as_pandas():
     table, encoder = raw()
     there = clone(encoder).fit(pl.from_pandas(table), task=SITE).transform(pl.from_pandas(table), task=SITE)
     assert isinstance(there, pl.DataFrame)
+    handed = TableEncoder(task_column="site").fit_transform(
+        table.assign(site=SITE)
+    )  # to the next of a pipeline
+    assert handed["site"].tolist() == SITE.tolist()
+    assert_array_equal(handed["bmi"], encoder.transform(table, task=SITE)["bmi"])
     assert there.columns == encoder.get_feature_names_out().tolist()
     assert_allclose(there.to_numpy(), encoder.transform(table, task=SITE).to_numpy())
 

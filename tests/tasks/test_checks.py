@@ -1,6 +1,7 @@
 """Bad input: each error names the task, the column and the remedy; good input passes untouched."""
 
 import decimal
+import sys
 
 import numpy as np
 import pandas as pd
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 from scipy import sparse
 
+import mmtfl
 from mmtfl.errors import require
 from mmtfl.tasks.checks import (
     check_design,
@@ -267,3 +269,30 @@ def test_require_imports_or_names_the_extra():
     with pytest.raises(ImportError, match=r"no_such is needed here.*pip install '\.\[plots\]'") as caught:
         require("no_such.part", "plots")
     assert caught.value.name == "no_such"
+
+
+def calls_of(functions, run):
+    """How often each function is called in this thread, wherever it was imported."""
+    counts = dict.fromkeys((function.__code__ for function in functions), 0)
+
+    def count_call(frame, event, argument):
+        if event == "call" and frame.f_code in counts:
+            counts[frame.f_code] += 1
+
+    before = sys.getprofile()
+    sys.setprofile(count_call)
+    try:
+        run()
+    finally:
+        sys.setprofile(before)
+    return list(counts.values())
+
+
+@pytest.mark.parametrize(
+    "Model", [mmtfl.MMTFLRegressor, mmtfl.MMTFLClassifier, mmtfl.DirtyRegressor, mmtfl.CappedRegressor]
+)
+def test_a_fit_checks_the_design_and_the_labels_once(Model):
+    X = np.random.default_rng(0).normal(size=(40, 3))
+    y, task = (X[:, 0] > 0).astype(int), np.repeat(["a", "b"], 20)
+    checks = [check_design, check_task_labels, check_finite_design]
+    assert calls_of(checks, lambda: Model().fit(X, y, task)) == [1, 1, 1]

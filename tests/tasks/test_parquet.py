@@ -175,21 +175,6 @@ def test_few_rows_have_the_moments_of_many(kind, weighted):
     assert_allclose(centred[1] / spread / spread[:, None], centred[0] / spread / spread[:, None], atol=1e-9)
 
 
-def test_long_tasks_are_read_as_few_rows_and_short_ones_as_they_are(frame, tmp_path):
-    stored = Tasks.from_parquet(written(frame, tmp_path, "one file"), task="site", target="y", features=NAMES)
-    short = stored.labels.tolist().index("a/b c")
-    assert stored.sizes[short] <= 5 < np.delete(stored.sizes, short).min()
-    found, whole = stored.part(0, 4, compress=True).read(), stored.load()
-    assert found.sizes.max() <= 5
-    for few, many in zip(found, whole, strict=True):
-        assert_allclose(
-            all_moments(few.X, few.y, few.weights),
-            all_moments(many.X, many.y, np.ones(len(many.y))),
-            atol=1e-10,
-        )
-    assert_array_equal(found.task(short).X, whole.task(short).X)
-
-
 # -- Dask DataFrames -----------------------------------------------------------------------------------------
 
 

@@ -23,11 +23,6 @@ def test_prox_is_the_minimiser(norm, scale):
         best = minimum(cp.sum_squares(A - Z) / (2 * step) + conic_norm(norm, A))
         here = np.sum((found - Z) ** 2) / (2 * step) + norm.value(found)
         assert here <= best + 1e-8 * max(1.0, best)
-        # and no point near it is better, of which we try many
-        for reach in (1e-1, 1e-3):
-            for _ in range(50):
-                there = found + reach * rng.normal(size=shape)
-                assert np.sum((there - Z) ** 2) / (2 * step) + norm.value(there) >= here - 1e-12
 
 
 @pytest.mark.parametrize("norm", NORMS, ids=repr)

@@ -8,7 +8,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from mmtfl.core.descent import Blocks, Descent
-from mmtfl.core.smooth_rows import EuclideanRow, GroupLassoRow
+from mmtfl.core.smooth_rows import EuclideanRow
 from mmtfl.core.storage import ColumnStorage, GramStorage
 from mmtfl.core.sum_and_max_rows import SeparableRow
 
@@ -56,7 +56,7 @@ def slopes_at(x, y, A):
 @pytest.mark.parametrize("storage", [by_columns, by_grams])
 def test_rows_of_the_group_lasso_meet_the_optimality_conditions(storage):
     x, y, curvature = made()
-    A = minimised(storage(x, y), GroupLassoRow(), curvature)
+    A = minimised(storage(x, y), EuclideanRow(1), curvature)
     slopes, kept = slopes_at(x, y, A), A.any(axis=1)
     assert 0 < kept.sum() < M
     unit = A[kept] / np.linalg.norm(A[kept], axis=1, keepdims=True)
@@ -66,7 +66,7 @@ def test_rows_of_the_group_lasso_meet_the_optimality_conditions(storage):
 
 def test_storages_lead_to_the_same_rows():
     x, y, curvature = made(1)
-    for problem in (GroupLassoRow(), SeparableRow(1), EuclideanRow(2 / 3)):
+    for problem in (EuclideanRow(1), SeparableRow(1), EuclideanRow(2 / 3)):
         one, other = (minimised(storage(x, y), problem, curvature) for storage in (by_columns, by_grams))
         assert one.any()
         assert_allclose(one, other, atol=1e-7)
@@ -76,12 +76,12 @@ def test_tasks_may_share_columns_and_a_gram_matrix():
     x, y, _ = made(2)
     x = np.tile(x[:, :N], T)
     curvature = np.repeat((x[:, :N] ** 2).sum(axis=1)[:, None], T, axis=1)
-    apart = minimised(by_columns(x, y), GroupLassoRow(), curvature)
+    apart = minimised(by_columns(x, y), EuclideanRow(1), curvature)
     own = np.ascontiguousarray(x[:, :N])
     shared = ColumnStorage(own, np.zeros(T, dtype=np.intp), BEGIN, LENGTH, y.copy(), NOTHING, NO_MEANS)
     gram = GramStorage((own @ own.T)[None], np.array([own @ y[b : b + N] for b in BEGIN]), M)
     for storage in (shared, gram):
-        assert_allclose(minimised(storage, GroupLassoRow(), curvature), apart, atol=1e-8)
+        assert_allclose(minimised(storage, EuclideanRow(1), curvature), apart, atol=1e-8)
     assert apart.any()
 
 
@@ -93,10 +93,10 @@ def test_weighted_columns_are_centred_and_weighted_on_the_way():
     level = np.repeat([np.average(y[part], weights=weight[part]) for part in parts], N)
     curvature = np.array([[ready[j, part] @ ready[j, part] for part in parts] for j in range(M)])
     weighted = ColumnStorage(x, BEGIN, BEGIN, LENGTH, weight * (y - level), weight, means)
-    A = minimised(weighted, GroupLassoRow(), curvature)
+    A = minimised(weighted, EuclideanRow(1), curvature)
     assert A.any()
     assert_allclose(
-        A, minimised(by_columns(ready, np.sqrt(weight) * (y - level)), GroupLassoRow(), curvature), atol=1e-8
+        A, minimised(by_columns(ready, np.sqrt(weight) * (y - level)), EuclideanRow(1), curvature), atol=1e-8
     )
 
 
@@ -116,7 +116,7 @@ def grouped(x, y, groups, *, turned):
         members, starts, numbers, 2 * np.arange(len(groups)), np.concatenate(curvature),
         np.concatenate(bases), np.array(basis_at, dtype=np.intp),
     )  # fmt: skip
-    settled, *_ = Descent(by_columns(x, y), GroupLassoRow(), blocks, A).run(slope=1e-10, max_sweeps=20_000)
+    settled, *_ = Descent(by_columns(x, y), EuclideanRow(1), blocks, A).run(slope=1e-10, max_sweeps=20_000)
     assert settled
     return A
 
@@ -137,7 +137,7 @@ def test_blocks_of_rows_are_kept_or_dropped_together():
 
 def test_rows_that_are_not_swept_stay_as_they_are():
     x, y, curvature = made(5)
-    A = minimised(by_grams(x, y), GroupLassoRow(), curvature, rows=np.array([0, 2, 3]))
+    A = minimised(by_grams(x, y), EuclideanRow(1), curvature, rows=np.array([0, 2, 3]))
     assert A[[0, 3]].any(axis=1).all() and not A[[1, 4, 5, 6, 7]].any()
 
 
@@ -147,7 +147,7 @@ def test_a_row_of_infinite_strength_is_zero():
     numbers[[0, 5], 0] = np.inf
     state = y - np.concatenate([A[:, t] @ x[:, b : b + N] for t, b in enumerate(BEGIN)])
     blocks = Blocks.of_rows(np.arange(M), numbers, curvature)
-    Descent(by_columns(x, state), GroupLassoRow(), blocks, A).run(slope=1e-9, max_sweeps=1000)
+    Descent(by_columns(x, state), EuclideanRow(1), blocks, A).run(slope=1e-9, max_sweeps=1000)
     assert not A[[0, 5]].any() and A[3].any()
 
 
@@ -171,7 +171,7 @@ def test_extrapolation_shortens_the_way_along_nearly_equal_columns():
 def test_an_interrupt_ends_a_descent_that_would_take_for_ever():
     x, y, curvature = made(9)
     blocks = Blocks.of_rows(np.arange(M), np.full((M, 2), 1e-3), curvature)
-    descent = Descent(by_columns(x, y), GroupLassoRow(), blocks, np.zeros((M, T)))
+    descent = Descent(by_columns(x, y), EuclideanRow(1), blocks, np.zeros((M, T)))
 
     def interrupt(*_):
         raise KeyboardInterrupt

@@ -17,14 +17,14 @@ from mmtfl.core.row_problems import (
     solve_rows,
 )
 from mmtfl.core.searched_rows import GeneralRow
-from mmtfl.core.smooth_rows import EuclideanRow, GroupLassoRow
+from mmtfl.core.smooth_rows import EuclideanRow
 from mmtfl.core.sum_and_max_rows import MaxNormRow, SeparableRow, SumNormRow
 from mmtfl.objective.penalties import make_penalty
 from oracles import INF, brute_force_row, row_objective, row_penalties, stationary_curve
 
 PROBLEMS = {
-    (2, 2): GroupLassoRow(), (2, 1): EuclideanRow(2 / 3), (2, 0.3): EuclideanRow(0.6 / 2.3),
-    (2, 4): GeneralRow(2, 4 / 3), (2, INF): SeparableRow(2), (1, 1): SumNormRow(1 / 2),
+    (2, 2): EuclideanRow(1), (2, 1): EuclideanRow(2 / 3), (2, 0.3): EuclideanRow(0.6 / 2.3),
+    (2, 4): EuclideanRow(4 / 3), (2, INF): SeparableRow(2), (1, 1): SumNormRow(1 / 2),
     (1, 2): SumNormRow(2 / 3), (1, 0.2): SumNormRow(1 / 6), (1, INF): SeparableRow(1),
     (1.5, 1): GeneralRow(1.5, 0.6), (1.5, 3): GeneralRow(1.5, 1), (1.5, INF): SeparableRow(1.5),
     (1.05, 1): GeneralRow(1.05, 1.05 / 2.05), (3, 1.5): GeneralRow(3, 1), (3, 0.5): GeneralRow(3, 3 / 7),
@@ -242,12 +242,12 @@ def test_a_block_is_one_long_row():
     members, starts = np.array([4, 0, 1, 3, 5, 2]), np.array([0, 1, 4, 6])
     records, places = np.array([0.3, 0.0, 0.5, 0.0, np.inf, 0.0]), np.array([0, 2, 4, 6])
     out, A = np.empty(G.shape), rng.normal(size=G.shape)
-    solve_blocks(GroupLassoRow(), G, L, members, starts, records, places, out)
-    violation = block_violations(GroupLassoRow(), A, L * A - G, L, members, starts, records, places)
+    solve_blocks(EuclideanRow(1), G, L, members, starts, records, places, out)
+    violation = block_violations(EuclideanRow(1), A, L * A - G, L, members, starts, records, places)
     for b, rows in enumerate(np.split(members, starts[1:-1])):
         alone = np.empty((1, 4 * len(rows)))
         own = (part[rows].reshape(1, -1) for part in (G, L))
-        solve_rows(GroupLassoRow(), *own, records[None, 2 * b : 2 * b + 2], alone)
+        solve_rows(EuclideanRow(1), *own, records[None, 2 * b : 2 * b + 2], alone)
         assert_allclose(out[rows].ravel(), alone[0], rtol=1e-12)
         distance = np.max(L[rows] * np.abs(A[rows] - out[rows]))
         assert_allclose(violation[rows], distance, rtol=1e-9)

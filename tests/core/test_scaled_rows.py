@@ -9,14 +9,14 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import LowLevelCallable, optimize
 
 from mmtfl.core.row_problems import ForeignRow, ScaledRow, next_row, row_costs, row_violations, solve_rows
-from mmtfl.core.smooth_rows import EuclideanRow, GroupLassoRow
+from mmtfl.core.smooth_rows import EuclideanRow
 from mmtfl.core.sum_and_max_rows import MaxNormRow, SeparableRow, SumNormRow
 from mmtfl.objective.known_features import KnownFeatures
 from mmtfl.objective.penalties import make_penalty
 from oracles import INF
 
 PROBLEMS = {
-    (2, 2): GroupLassoRow(), (2, 1): EuclideanRow(2 / 3), (1, 1): SumNormRow(1 / 2),
+    (2, 2): EuclideanRow(1), (2, 1): EuclideanRow(2 / 3), (1, 1): SumNormRow(1 / 2),
     (1, INF): SeparableRow(1), (INF, 1): MaxNormRow(1), (1, "log"): SumNormRow(0, logarithm=True),
 }  # fmt: skip
 
@@ -70,9 +70,9 @@ def test_no_row_that_brute_force_finds_is_better(p, k):
 def test_entries_free_of_penalty_and_excluded_ones():
     g, L = [1.0, -2.0, 3.0, -0.5, 1.0], [0.5, 1.0, 2.0, 0.5, 0.0]
     scale, positive = [0.0, INF, 1.0, 0.0, 0.0], [0, 0, 0, 1, 0]
-    found = solve(ScaledRow(GroupLassoRow()), g, L, 1.0, scale, positive)
+    found = solve(ScaledRow(EuclideanRow(1)), g, L, 1.0, scale, positive)
     assert_allclose(found, [2.0, 0.0, 1.0, 0.0, 0.0])  # a free constant column has no coefficient
-    gone = solve(ScaledRow(GroupLassoRow()), g, L, 1e300, scale, positive)
+    gone = solve(ScaledRow(EuclideanRow(1)), g, L, 1e300, scale, positive)
     assert_allclose(gone, [2.0, 0.0, 0.0, 0.0, 0.0])
 
 

@@ -4,9 +4,9 @@
 """
 
 cimport cython
-from libc.math cimport INFINITY, fabs
+from libc.math cimport INFINITY
 
-from mmtfl.core.row_functions cimport Phi, fill, norm_p, phi_value
+from mmtfl.core.row_functions cimport fill
 
 cdef struct Row:
     Py_ssize_t n             # entries: one per task; of a block of rows, row by row
@@ -51,18 +51,3 @@ cdef inline double smooth_value(const Row* row, const double* a) noexcept nogil:
     for t in range(row.n):
         total += (0.5 * L[t] * a[t] - g[t]) * a[t]
     return total
-
-
-cdef inline bint present_is_better(const Phi* phi, Row* row, double norm) noexcept nogil:
-    """Set the answer, of this norm, to zero if that is as good; whether the present row is even better."""
-    cdef double current, value = 0.0, size = norm_p(row.present, row.n, phi.p)
-    if norm > 0.0:
-        value = smooth_value(row, row.out) + phi_value(phi, norm)
-    if not value < 0.0:
-        fill(row.out, row.n, 0.0)
-        value = 0.0
-    if size == 0.0:
-        return False
-    current = smooth_value(row, row.present) + phi_value(phi, size)
-    # up to rounding: near a minimum both values agree, and the move must still be made
-    return value > current + 1e-12 * fabs(current)

@@ -15,7 +15,7 @@ cdef class SearchedRow(RowProblem):
     cdef double norm(self, Row* row, const double* a) noexcept nogil
     cdef double dual_norm(self, Row* row) noexcept nogil
     cdef double find_root(self, const Phi* phi, Row* row, Bracket at) noexcept nogil
-    cdef void solve_convex(self, const Phi* phi, Row* row, double top) noexcept nogil
+    cdef void solve_convex(self, const Phi* phi, Row* row, double top, double dual) noexcept nogil
     cdef void solve_concave(self, const Phi* phi, Row* row, double top) noexcept nogil
     cdef double nearest_minimum(self, const Phi* phi, Row* row, double start, double top) noexcept nogil
     cdef double best_minimum(self, const Phi* phi, Row* row, double free) noexcept nogil

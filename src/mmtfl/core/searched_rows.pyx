@@ -58,16 +58,21 @@ cdef class SearchedRow(RowProblem):
         cdef const double* L = row.curvature
         cdef Phi phi = self.phi_of(row)
         cdef Py_ssize_t t
-        cdef double top
+        cdef double top, dual = 0.0
         for t in range(row.n):
             g[t] = g[t] if L[t] > 0.0 else 0.0
+        if phi.r == 1.0 and not phi.logarithm:
+            dual = self.dual_norm(row)
+            if dual <= phi.alpha:
+                self.set_zero(&phi, row)
+                return
         top = self.set_at(&phi, row, INFINITY, NULL)
         if top < TINY:
             fill(row.out, row.n, 0.0)
-        elif self.has_short_cut:
+        elif self.logarithm or self.r < 1.0:
             self.solve_concave(&phi, row, top)
         else:
-            self.solve_convex(&phi, row, top)
+            self.solve_convex(&phi, row, top, dual)
 
     cdef double find_root(self, const Phi* phi, Row* row, Bracket at) noexcept nogil:
         """Set the row at the rho in the bracket where its norm falls below rho; that rho.
@@ -96,15 +101,11 @@ cdef class SearchedRow(RowProblem):
             at.rho = trial if at.low < trial < at.high else 0.5 * (at.low + at.high)
         return at.rho
 
-    cdef void solve_convex(self, const Phi* phi, Row* row, double top) noexcept nogil:
-        """r >= 1: there is one root, or the row is zero."""
-        cdef double dual, start = self.norm(row, row.present)
+    cdef void solve_convex(self, const Phi* phi, Row* row, double top, double dual) noexcept nogil:
+        """r >= 1: there is one root. Of a norm (r = 1) the slopes have this dual norm, above alpha."""
+        cdef double start = self.norm(row, row.present)
         cdef Bracket at = Bracket(0.0, top, start if 0.0 < start < top else top, 0.0, -1.0)
-        if phi.r == 1.0:
-            dual = self.dual_norm(row)
-            if dual <= phi.alpha:
-                self.set_zero(phi, row)
-                return
+        if dual > 0.0:
             at.last_excess = power(phi.alpha / dual, 1.0 / (phi.p - 1.0) if phi.p < INFINITY else 1.0) - 1.0
         self.find_root(phi, row, at)
 
@@ -129,8 +130,19 @@ cdef class SearchedRow(RowProblem):
 
     cdef double nearest_minimum(self, const Phi* phi, Row* row, double start, double top) noexcept nogil:
         """Set the local minimum next to rows of norm `start`; its norm, 0 if there is none below."""
-        cdef double low, high = start, norm = self.set_at(phi, row, start, NULL), guess = norm
+        cdef double low, high = start, norm = 0.0, guess, rho = start, trial
         cdef int _
+        for _ in range(30):  # Newton's method, where the row knows it and the value bends upwards
+            trial = -1.0
+            norm = self.set_at(phi, row, rho, &trial)
+            if fabs(trial - rho) <= 1e-13 * rho:
+                return rho
+            if trial <= 0.0:
+                break
+            rho = trial
+        if rho != start:
+            norm = self.set_at(phi, row, start, NULL)
+        guess = norm
         if norm >= start:
             return self.find_root(phi, row, Bracket(start, top, min(norm, top), -1.0, 0.0))
         for _ in range(GRID):

@@ -208,7 +208,7 @@ class RowPenalty(ABC):
         """The problem of a row of which nothing else is known."""
         from mmtfl.core.pooled_rows import PooledRow
         from mmtfl.core.searched_rows import GeneralRow
-        from mmtfl.core.smooth_rows import EuclideanRow, GroupLassoRow
+        from mmtfl.core.smooth_rows import EuclideanRow
         from mmtfl.core.sum_and_max_rows import MaxNormRow, SeparableRow, SumNormRow
 
         p, r = float(self.p), float(self.power)
@@ -221,8 +221,8 @@ class RowPenalty(ABC):
             return MaxNormRow(r)
         if p == 1.0:
             return SumNormRow(r, logarithm=r == 0.0)
-        if p == 2.0 and 0.0 < r <= 1.0:
-            return GroupLassoRow() if r == 1.0 else EuclideanRow(r)
+        if p == 2.0 and r > 0.0:
+            return EuclideanRow(r)
         return GeneralRow(p, r, logarithm=r == 0.0)
 
     def solve_rows(self, slope: np.ndarray, curvature: np.ndarray) -> np.ndarray:

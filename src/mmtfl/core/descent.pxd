@@ -36,8 +36,8 @@ cdef class Descent:
     cdef Blocks blocks
     cdef double* A
     cdef Workspace work
-    cdef Buffer iterates, states, origin, mixed, ahead, turned
-    cdef Py_ssize_t ahead_of, n_sweeps
+    cdef Buffer iterates, states, origin, mixed, turned
+    cdef Py_ssize_t n_sweeps
     cdef double first, gain
     cdef Py_ssize_t work_done
     cdef object error

@@ -64,7 +64,7 @@ cdef class Descent:
 
     def __cinit__(self):
         self.iterates, self.states, self.origin = Buffer(), Buffer(), Buffer()
-        self.mixed, self.ahead, self.turned = Buffer(), Buffer(), Buffer()
+        self.mixed, self.turned = Buffer(), Buffer()
 
     def __init__(self, Storage storage, RowProblem problem, Blocks blocks, double[:, ::1] A):
         self.storage, self.problem, self._owner = storage, problem, A
@@ -74,7 +74,7 @@ cdef class Descent:
 
     cdef void use(self, double* A) noexcept nogil:
         """Work on other rows; the blocks may have changed too."""
-        self.A, self.ahead_of = A, -1
+        self.A = A
 
     def run(self, double slope=0.0, double energy=0.0, double relative=0.0, Py_ssize_t max_sweeps=200):
         """Sweep until no slope, or no block's square, moves by more.
@@ -130,9 +130,9 @@ cdef class Descent:
         cdef bint has_room = (
             self.iterates.reserve((MEMORY + 2) * size) and self.origin.reserve(size)
             and self.states.reserve((MEMORY + 2) * self.storage.n_state)
-            and self.mixed.reserve(size) and self.ahead.reserve(T)
+            and self.mixed.reserve(size)
         )
-        self.n_sweeps, self.first, self.ahead_of = (0 if has_room else -1), 0.0, -1
+        self.n_sweeps, self.first = (0 if has_room else -1), 0.0
         if has_room:
             self.storage.begin()
             self.store(0)
@@ -190,15 +190,11 @@ cdef class Descent:
         """Replace a block of one row."""
         cdef Py_ssize_t t, T = self.storage.n_tasks
         cdef Py_ssize_t first = self.blocks.starts[b], j = self.blocks.members[first]
-        cdef Py_ssize_t last = self.blocks.n - 1, following
         cdef Row* row = &self.work.row
         cdef const double* L = self.blocks.curvature + first * T
         cdef double* a = self.A + j * T
         cdef double change, slope = 0.0, square = 0.0
-        if self.ahead_of == b:
-            memcpy(row.slope, self.ahead.at, T * sizeof(double))
-        else:
-            self.storage.look(j, row.slope)
+        self.storage.look(j, row.slope)
         for t in range(T):
             row.slope[t] += L[t] * a[t]
         row.n, row.curvature, row.present, row.thorough = T, L, a, thorough
@@ -210,14 +206,7 @@ cdef class Descent:
             row.out[t] = change
             slope = max(slope, L[t] * fabs(change))
             square += L[t] * change * change
-        following = b + 1 if b < last else 0
-        first = self.blocks.starts[following]
-        if self.blocks.starts[following + 1] == first + 1:
-            self.storage.move_then_look(j, row.out, self.blocks.members[first], self.ahead.at)
-            self.ahead_of = following
-        else:
-            self.storage.move(j, row.out)
-            self.ahead_of = -1
+        self.storage.move(j, row.out)
         moves.slope, moves.energy = max(moves.slope, slope), max(moves.energy, square)
         moves.total += square
 
@@ -233,7 +222,7 @@ cdef class Descent:
         cdef double* other
         if not self.turned.reserve(3 * n):
             return  # the block stays as it is, and the sweeps are never enough
-        old, other, self.ahead_of = self.turned.at, self.turned.at + n, -1
+        old, other = self.turned.at, self.turned.at + n
         if self.blocks.basis_at[b] >= 0:
             basis = self.blocks.bases + self.blocks.basis_at[b]
         for i in range(size):
@@ -274,7 +263,6 @@ cdef class Descent:
         for i in range(self.blocks.n_members):
             memcpy(self.A + self.blocks.members[i] * T, place + i * T, T * sizeof(double))
         memcpy(self.storage.state, state, self.storage.n_state * sizeof(double))
-        self.ahead_of = -1
 
     cdef double value(self, const double* place, const double* state) noexcept nogil:
         """The model and its penalty at a place, up to a constant; NaN where the penalty is not known."""

@@ -92,12 +92,8 @@ cdef class Path:
         cdef double share, last
         with nogil:
             for i in range(numbers.shape[0]):
-                share, last = 0.0, strengths[i - 1] - strengths[i - 2] if i > 1 else 0.0
-                if extrapolate and last != 0.0:
-                    share = min((strengths[i] - strengths[i - 1]) / last, 1.0)
                 settled[i] = self.solve_one(
-                    &numbers[i, 0], &out[i - 2, 0, 0] if share > 0.0 else NULL, share,
-                    Goal(0.0, tolerance, 0.0, max_sweeps, False), max_rounds,
+                    &numbers[i, 0], Goal(0.0, tolerance, 0.0, max_sweeps, False), max_rounds
                 )
                 out[i] = self.source.A
                 intercepts[i] = self.source.intercept
@@ -111,9 +107,7 @@ cdef class Path:
             raise MemoryError(f"There is no memory for Gram matrices of {self.m} features in {T} tasks.")
         return np.asarray(out), np.asarray(intercepts), np.asarray(losses), np.asarray(settled).astype(bool)
 
-    cdef bint solve_one(
-        self, const double* numbers, const double* before, double share, Goal goal, Py_ssize_t max_rounds
-    ) noexcept nogil:
+    cdef bint solve_one(self, const double* numbers, Goal goal, Py_ssize_t max_rounds) noexcept nogil:
         """Solve under one penalty from where the source stands; whether rounds and sweeps were enough."""
         cdef double tolerance = goal.energy, last = tolerance * FIRST / INEXACT, moved, gain
         cdef bint is_done = False, enough, compares
@@ -129,10 +123,7 @@ cdef class Path:
             if not self.gather(numbers):
                 self.is_short_of_memory = True
                 return False
-            compares = before == NULL and not self.source.is_quadratic
-            if before != NULL:
-                self.move_on(before, share)
-                before = NULL
+            compares = not self.source.is_quadratic
             goal.energy = tolerance if self.source.is_quadratic else max(tolerance, INEXACT * last)
             if compares:
                 enough, gain = self.descent.settle_and_compare(goal), self.descent.gain
@@ -360,20 +351,6 @@ cdef class Path:
                     moved += self.source.curvature[self.rows[a], t] * change * change
             largest = max(largest, moved)
         return largest
-
-    cdef void move_on(self, const double* before, double share) noexcept nogil:
-        """Move the entries on by a share of their last move along the path."""
-        cdef Py_ssize_t a, t, T = self.source.n_tasks
-        cdef double old
-        cdef double* change = self.work.row.out
-        cdef double* own = self.A.at
-        for a in range(self.m):
-            for t in range(T):
-                old = before[self.rows[a] * T + t]
-                change[t] = share * (own[t] - old) if old != 0.0 and own[t] != 0.0 else 0.0
-                own[t] += change[t]
-            self.storage.move(a, change)
-            own += T
 
 
 cdef void eigenvalues(double* G, Py_ssize_t n, double* values, double* vectors) noexcept nogil:

@@ -13,9 +13,6 @@ cdef class Storage:
     cdef const Py_ssize_t* features  # the columns behind rows 0, 1, ...; NULL: those of the same number
     cdef void look(self, Py_ssize_t j, double* slopes) noexcept nogil
     cdef void move(self, Py_ssize_t j, const double* change) noexcept nogil
-    cdef void move_then_look(
-        self, Py_ssize_t j, const double* change, Py_ssize_t following, double* slopes
-    ) noexcept nogil
     cdef double fit(
         self, const double* state, const double* change, const Py_ssize_t* rows, Py_ssize_t n
     ) noexcept nogil
@@ -42,9 +39,6 @@ cdef class ColumnStorage(Storage):
     cdef const double[:, ::1] means
     cdef bint is_weighted
     cdef object _owner
-    cdef double _moved_product(
-        self, Py_ssize_t j, Py_ssize_t t, double change, const double* column, const double* other
-    ) noexcept nogil
 
 
 cdef class SparseStorage(Storage):

@@ -34,13 +34,6 @@ cdef class Storage:
     cdef void move(self, Py_ssize_t j, const double* change) noexcept nogil:
         """Follow a change of row j in the state."""
 
-    cdef void move_then_look(
-        self, Py_ssize_t j, const double* change, Py_ssize_t following, double* slopes
-    ) noexcept nogil:
-        """Both, for two rows that are replaced one after the other."""
-        self.move(j, change)
-        self.look(following, slopes)
-
     cdef void begin(self) noexcept nogil:
         """Values of `fit` are against the present state from now on."""
 
@@ -153,40 +146,6 @@ cdef class ColumnStorage(Storage):
                     own[i] -= change[t] * weight[i] * (column[first + i] - self.means[j, t])
             else:
                 subtract(own, column + first, change[t], self.length[t])
-
-    cdef void move_then_look(
-        self, Py_ssize_t j, const double* change, Py_ssize_t following, double* slopes
-    ) noexcept nogil:
-        """In one pass: every residual is read and written once."""
-        cdef const double* column = &self.x[self.features[j] if self.features != NULL else j, 0]
-        cdef const double* other = &self.x[
-            self.features[following] if self.features != NULL else following, 0
-        ]
-        cdef Py_ssize_t t
-        for t in range(self.n_tasks):
-            slopes[t] = self._moved_product(j, t, change[t], column + self.start[t], other + self.start[t])
-
-    cdef double _moved_product(
-        self, Py_ssize_t j, Py_ssize_t t, double change, const double* column, const double* other
-    ) noexcept nogil:
-        cdef double* own = self.state + self.begin_at[t]
-        cdef const double* weight
-        cdef double total = 0.0, value, mean
-        cdef Py_ssize_t i, n = self.length[t]
-        if change == 0.0:
-            return product(other, own, n)
-        if self.is_weighted:
-            weight, mean = &self.weight[self.begin_at[t]], self.means[j, t]
-            for i in range(n):
-                value = own[i] - change * weight[i] * (column[i] - mean)
-                own[i] = value
-                total += value * other[i]
-        else:
-            for i in range(n):
-                value = own[i] - change * column[i]
-                own[i] = value
-                total += value * other[i]
-        return total
 
     cdef double fit(
         self, const double* state, const double* change, const Py_ssize_t* rows, Py_ssize_t n

@@ -75,21 +75,20 @@ cdef class Path:
         self.descent = Descent(self.storage, problem, self.blocks, np.zeros((1, source.n_tasks)))
         self.work = Workspace(largest * source.n_tasks)
 
-    def solve(self, const double[:, ::1] numbers, alphas, bint extrapolate, double tolerance,
-              Py_ssize_t max_rounds, Py_ssize_t max_sweeps):
+    def solve(
+        self, const double[:, ::1] numbers, double tolerance, Py_ssize_t max_rounds, Py_ssize_t max_sweeps
+    ):
         """Solve under every penalty, one row of `numbers` each.
 
         A round ends when no block moves by more than the root of the tolerance in the metric of the loss.
-        With `extrapolate` each solution begins where the last two lead, as the strengths `alphas` go. Returns
-        coefficients, intercepts, losses, and which solutions have settled.
+        Returns coefficients, intercepts, losses, and which solutions have settled.
         """
         n, T, d = numbers.shape[0], self.source.n_tasks, self.source.n_features
         cdef double[:, :, ::1] out = np.empty((n, d, T))
         cdef double[:, ::1] intercepts = np.empty((n, T))
-        cdef double[::1] losses = np.empty(n), strengths = np.array(alphas, dtype=float)
+        cdef double[::1] losses = np.empty(n)
         cdef unsigned char[::1] settled = np.zeros(n, np.uint8)
         cdef Py_ssize_t i
-        cdef double share, last
         with nogil:
             for i in range(numbers.shape[0]):
                 settled[i] = self.solve_one(
@@ -110,7 +109,7 @@ cdef class Path:
     cdef bint solve_one(self, const double* numbers, Goal goal, Py_ssize_t max_rounds) noexcept nogil:
         """Solve under one penalty from where the source stands; whether rounds and sweeps were enough."""
         cdef double tolerance = goal.energy, last = tolerance * FIRST / INEXACT, moved, gain
-        cdef bint is_done = False, enough, compares
+        cdef bint is_done = False, enough
         cdef Py_ssize_t n_before
         self.keep_active()
         for _ in range(max_rounds):
@@ -123,9 +122,8 @@ cdef class Path:
             if not self.gather(numbers):
                 self.is_short_of_memory = True
                 return False
-            compares = not self.source.is_quadratic
             goal.energy = tolerance if self.source.is_quadratic else max(tolerance, INEXACT * last)
-            if compares:
+            if not self.source.is_quadratic:
                 enough, gain = self.descent.settle_and_compare(goal), self.descent.gain
             else:
                 enough, gain = self.descent.settle(goal), 0.0

@@ -232,15 +232,13 @@ class CompiledPaths:
         from mmtfl.core.path import Path
 
         tolerance, parts = share * self.problem.null_value, []
-        goes_on = penalty.is_convex and (penalty.known is None or not penalty.known.positive.any())
-        strengths = [float(np.max(alpha)) for alpha in alphas]
         by_task = (
             penalty.is_separable and len(alphas) > 1
         )  # a start is rough: one descent over all tasks will do
         for own, source in self._sources(penalty, start, by_task=by_task):
             members, starts, places, numbers = _blocks(own, alphas, source.n_features)
             path = Path(source, own.row_problem(), members, starts, places, _turns(own, members, starts))
-            parts.append(path.solve(numbers, strengths, goes_on, tolerance, max_rounds, max_sweeps))
+            parts.append(path.solve(numbers, tolerance, max_rounds, max_sweeps))
         A, intercepts, losses, settled = zip(*parts, strict=True)
         found = PathSolutions(
             np.concatenate(A, axis=2), np.concatenate(intercepts, axis=1), np.sum(losses, axis=0),

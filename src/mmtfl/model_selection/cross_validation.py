@@ -28,7 +28,7 @@ from mmtfl.model_selection.metrics import Metric, mean_task_score, pooled_score
 from mmtfl.model_selection.progress import Pace, Progress
 from mmtfl.objective.design import Design
 from mmtfl.objective.losses import Loss
-from mmtfl.objective.losses.by_rows import LossOnRows, LossWithPriors, TaskLoss, on_rows, target_units
+from mmtfl.objective.losses.by_rows import LossOnRows, TaskLoss, on_rows, target_units
 from mmtfl.objective.penalties import RowPenalty
 from mmtfl.objective.problem import Problem
 from mmtfl.solvers.checkpoint import Checkpoint, Expected, below, finite, numbers
@@ -392,9 +392,8 @@ class _Fold:
         )
         loss = settings.loss
         if not isinstance(loss, Loss) or rows.known is not None:
-            bound = problem.loss.inner if isinstance(problem.loss, LossWithPriors) else problem.loss
-            assert isinstance(bound, LossOnRows)
-            factors = bound.factors
+            assert isinstance(problem.loss, LossOnRows)
+            factors = problem.loss.factors if problem.loss.prior_rows is None else None
             loss = on_rows(loss, rows, None if factors is None else factors[trained[rows.offsets[:-1]]])
         some = None if fitted.n_tasks == tasks.n_tasks else _places(tasks.labels, fitted.labels)
         weights = np.ones_like(rows.y) if rows.weights is None else rows.weights

@@ -16,7 +16,7 @@ from scipy import sparse
 from mmtfl.objective.design import CONSTANT
 from mmtfl.objective.known_features import blocks_of
 from mmtfl.objective.losses import Huber, Logistic, Loss, Poisson, Squared
-from mmtfl.objective.losses.by_rows import LossWithPriors
+from mmtfl.objective.losses.by_rows import LossOnRows
 from mmtfl.objective.penalties import RowPenalty
 from mmtfl.objective.problem import Problem
 from mmtfl.solvers.working_set import WorkingSet, can_turn
@@ -25,7 +25,7 @@ from mmtfl.solvers.working_set import WorkingSet, can_turn
 _MOST_IN_GRAMS, _MOST_IN_COLUMNS = 1 << 24, 1 << 25
 _CHEAPER = 1.5  # a row of d slopes a task costs as much as so many residuals a task; docs/benchmarks.md
 _MOSTLY_ZERO = 0.1  # share of entries up to which columns are stored sparse, where there are no Gram matrices
-_CONVEX, _CONCAVE = 0.1, 30.0  # largest move of a row, squared, in units of tol^2 and the objective at zero
+_CONVEX, _CONCAVE = 0.06, 30.0  # largest move of a row, squared, in units of tol^2 and the objective at zero
 _ONE = 0.1  # of tol, where a solution stands alone
 _ROUGH = 6.0  # times tol where nothing but held-out scores is asked for; docs/benchmarks.md has what it saves
 _START = 1e-4  # the same on the way to a dense start
@@ -341,17 +341,19 @@ def _turns(penalty: RowPenalty, members: np.ndarray, starts: np.ndarray) -> np.n
 def _compiled_loss(problem: Problem, rows: slice) -> Any:
     """The loss of some rows, compiled; None where it is written in Python."""
     loss, y, weight = problem.loss, problem.design.y, problem.design.row_weight
-    if type(loss) is not LossWithPriors:
+    if not isinstance(loss, LossOnRows):
         return _compiled(loss, y[rows], weight[rows], problem)
+    if loss.prior_rows is None or loss.known is not None:
+        return None
     from mmtfl.core.losses import LossWithParabolas
 
-    plain_y, plain_weight = loss.plain(y, weight)
-    inner = _compiled(loss.inner, plain_y[rows], plain_weight[rows], problem)
-    at = loss.at[
-        (loss.at >= (rows.start or 0)) & (loss.at < len(y) if rows.stop is None else loss.at < rows.stop)
-    ]
-    own = at - (rows.start or 0), y[at], loss.bend * weight[at]
-    return None if inner is None else LossWithParabolas(inner, *own)
+    first, last, _ = rows.indices(len(y))
+    at = loss.prior_rows[(loss.prior_rows >= first) & (loss.prior_rows < last)] - first
+    y, weight = y[rows].copy(), weight[rows].copy()
+    bend, priors = loss.factors[1], (y[at], weight[at])
+    y[at], weight[at] = 1.0, 0.0  # a target that every loss is defined for, in rows that do not count
+    inner = _compiled(loss.losses[0], y, weight, problem)
+    return None if inner is None else LossWithParabolas(inner, at, priors[0], bend * priors[1])
 
 
 def _compiled(loss: Loss, y: np.ndarray, weight: np.ndarray, problem: Problem) -> Any:

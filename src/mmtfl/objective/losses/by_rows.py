@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from mmtfl.objective.losses.built_in import Squared
 from mmtfl.objective.losses.loss import Loss
 from mmtfl.tasks.scaling import target_spread
 
-_FILLER = 1.0  # a target that every loss is defined for, in rows that do not count
 _FAR = 80.0  # a best constant beyond stands for an infinite one
 
 
@@ -47,24 +47,27 @@ TaskLoss = Loss | LossPerTask
 
 @dataclass(frozen=True, eq=False)
 class LossOnRows(Loss):
-    """Each row's loss, that of its task times the task's factor, at z plus the known part.
+    """Each row's loss, that of its run of rows times the run's factor, at z plus the known part.
 
     Attributes
     ----------
     losses : list of Loss
-        Of each task.
-    offsets : ndarray (n_tasks + 1,)
-        Where the rows of each task begin, and the last ones end.
-    factors : ndarray (n_tasks,), or None
+        Of each run, which is a task or a part of one.
+    offsets : ndarray (n_runs + 1,)
+        Where the rows of each run begin, and the last ones end.
+    factors : ndarray (n_runs,), or None
         What the losses are multiplied by.
     known : ndarray (n_rows,), or None
         Part of the linear predictor.
+    prior_rows : ndarray of int, or None
+        Rows that hold the priors of the tasks' levels, see `with_level_rows`: each is a run of its own.
     """
 
     losses: list[Loss]
     offsets: np.ndarray
     factors: np.ndarray | None = None
     known: np.ndarray | None = None
+    prior_rows: np.ndarray | None = None
 
     @cached_property
     def _kinds(self) -> list[tuple[Loss, Any]]:
@@ -80,10 +83,13 @@ class LossOnRows(Loss):
     def _row_factor(self) -> np.ndarray | None:
         return None if self.factors is None else np.repeat(self.factors, np.diff(self.offsets))
 
-    @property
+    @cached_property
     def curvature(self) -> float | None:  # type: ignore[override]
-        """The curvature bound of the only loss, if there is just one and it has no factor."""
-        return self._kinds[0][0].curvature if len(self._kinds) == 1 and self.factors is None else None
+        """The curvature bound of all runs, if they have the same one."""
+        factors = np.ones(len(self.losses)) if self.factors is None else self.factors
+        pairs = zip(self.losses, factors.tolist(), strict=True)
+        bounds = {None if loss.curvature is None else factor * loss.curvature for loss, factor in pairs}
+        return bounds.pop() if len(bounds) == 1 else None
 
     @property
     def has_classes(self) -> bool:  # type: ignore[override]
@@ -180,100 +186,6 @@ class WithLevelPrior(Loss):
 
     gradient = hessian = value
 
-    def on_rows(self, inner: Loss, offsets: np.ndarray) -> "LossWithPriors":
-        """The loss on the rows of tasks, from the same without priors."""
-        return LossWithPriors(inner, offsets[1:] - 1, offsets)
-
-
-@dataclass(frozen=True, eq=False)
-class LossWithPriors(Loss):
-    """The loss of rows, and parabolas at some of them, which have no other loss.
-
-    A parabola bends as much as the loss can, where that is bounded, so that it changes no bound.
-
-    Attributes
-    ----------
-    inner : Loss
-        The loss of the other rows.
-    at : ndarray of int
-        Rows with parabolas, one of each task.
-    offsets : ndarray (n_tasks + 1,)
-        Where the rows of each task begin, and the last ones end.
-    """
-
-    inner: Loss
-    at: np.ndarray
-    offsets: np.ndarray
-
-    @property
-    def curvature(self) -> float | None:  # type: ignore[override]
-        """The bound of the loss."""
-        return self.inner.curvature
-
-    @property
-    def bend(self) -> float:
-        """Second derivative of a parabola of weight one."""
-        return prior_bend(self.inner)
-
-    @property
-    def has_dual(self) -> bool:  # type: ignore[override]
-        """Whether the duality gap is known."""
-        return self.inner.has_dual
-
-    def plain(self, y: np.ndarray, weight: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Targets and weights with which the rows of the priors count for nothing in the loss."""
-        y, weight = y.copy(), weight.copy()
-        y[self.at], weight[self.at] = _FILLER, 0.0
-        return y, weight
-
-    def _by_row(self, question: str, y, z, weight, of_prior) -> np.ndarray:
-        plain_y, plain_weight = self.plain(y, weight)
-        out = getattr(self.inner, question)(plain_y, z, plain_weight)
-        out[self.at] = self.bend * weight[self.at] * of_prior
-        return out
-
-    def value(self, y, z, weight):
-        """Weighted sum of the rows' losses and of the priors."""
-        plain_y, plain_weight = self.plain(y, weight)
-        apart = z[self.at] - y[self.at]
-        return self.inner.value(plain_y, z, plain_weight) + 0.5 * self.bend * float(
-            weight[self.at] @ apart**2
-        )
-
-    def gradient(self, y, z, weight):
-        """Derivative in z, row by row."""
-        return self._by_row("gradient", y, z, weight, z[self.at] - y[self.at])
-
-    def hessian(self, y, z, weight):
-        """Second derivative in z, row by row."""
-        return self._by_row("hessian", y, z, weight, 1.0)
-
-    def majorant(self, y, z, weight):
-        """Second derivative of a parabola above the loss, row by row."""
-        return self._by_row("majorant", y, z, weight, 1.0)
-
-    def mean(self, z):
-        """Expected targets."""
-        return self.inner.mean(z)
-
-    def dual(self, y, z, weight, shrink):
-        """Dual value without the penalty's conjugate."""
-        plain_y, plain_weight = self.plain(y, weight)
-        theta = shrink * self.bend * (y - z)[self.at]
-        own = float(weight[self.at] @ (theta * y[self.at] - theta**2 / (2.0 * self.bend)))
-        return self.inner.dual(plain_y, z, plain_weight, shrink) + own
-
-    def shift_range(self, y, z):
-        """For each row, two shifts of z between which its loss is least."""
-        low, high = self.inner.shift_range(self.plain(y, y)[0], z)
-        apart = (y - z)[self.at]
-        low[self.at], high[self.at] = apart, apart
-        return low, high
-
-    def task_curvatures(self, y, z, offsets):
-        """Bound on the second derivative in z of each task's rows, or its largest value at this z."""
-        return self.inner.task_curvatures(self.plain(y, np.ones_like(y))[0], z, offsets)
-
 
 def prior_bend(loss: Loss) -> float:
     """Second derivative of a prior's parabola of weight one."""
@@ -324,7 +236,10 @@ def on_rows(loss: TaskLoss, rows: Any, factors: np.ndarray | None = None) -> Los
 def bound(loss: TaskLoss, rows: Any) -> Loss:
     """The loss on the rows of a design as the solvers use it, with the factors that balance the tasks."""
     if isinstance(loss, WithLevelPrior):
-        return loss.on_rows(bound(loss.loss, rows), rows.offsets)
+        # a parabola that bends as much as the loss can, where that is bounded, changes no bound
+        n_tasks, at = len(rows.labels), rows.offsets[1:] - 1
+        factors, offsets = np.tile([1.0, prior_bend(loss.loss)], n_tasks), np.sort([*rows.offsets, *at])
+        return LossOnRows([loss.loss, Squared()] * n_tasks, offsets, factors, rows.known, at)
     if isinstance(loss, Loss):
         return loss if rows.known is None else on_rows(loss, rows)
     plain = on_rows(loss, rows)

@@ -343,7 +343,7 @@ def _compiled_loss(problem: Problem, rows: slice) -> Any:
     loss, y, weight = problem.loss, problem.design.y, problem.design.row_weight
     if not isinstance(loss, LossOnRows):
         return _compiled(loss, y[rows], weight[rows], problem)
-    if loss.prior_rows is None or loss.known is not None:
+    if loss.prior_rows is None or loss.factors is None or loss.known is not None:
         return None
     from mmtfl.core.losses import LossWithParabolas
 

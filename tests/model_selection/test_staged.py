@@ -151,12 +151,15 @@ ALL = [(2, 0.0), (2, 0.9), (2, 0.99), (1, 0.0), (1, 0.9), (1, 0.99)]  # k and po
         # far back with pooling at k = 2: it is not tried with others; far back with much of it: some is tried
         (dict(zip(ALL, (0.0, -1.0, 0.0, -0.1, 0.0, 0.0), strict=True)), [ALL[i] for i in (0, 1, 3)]),
         (dict(zip(ALL, (0.0, -0.1, -1.0, -0.1, 0.0, 0.0), strict=True)), ALL[:5]),
-        # it helps, or there is no convex member that could tell
-        (dict(zip(ALL, (0.0, 0.1, 0.1, -0.1, 0.0, 0.0), strict=True)), ALL),
+        # it helps: others have as much of it as suits k = 2, and another share where they are then the best
+        (dict(zip(ALL, (0.0, 0.1, 0.1, -0.1, 0.0, 0.0), strict=True)), ALL[:5]),
+        (dict(zip(ALL, (0.0, 0.1, 0.2, -0.1, 0.0, 0.1), strict=True)), [*ALL[:4], ALL[5]]),
+        (dict(zip(ALL, (0.0, 0.1, 0.1, -0.1, 0.3, 0.0), strict=True)), ALL),
+        # there is no convex member that could tell
         (dict(zip(ALL[3:], (0.0, -1.0, -1.0), strict=True)), ALL[3:]),
     ],
 )
-def test_where_pooling_sets_the_convex_member_far_back_it_is_not_tried_with_others(levels, entered):
+def test_with_what_pooling_members_are_tried_is_asked_of_the_convex_one(levels, entered):
     shapes = [lambda i, level=level: level - 1e-4 * i for level in levels.values()]
     curves = Curves(30, *shapes, shifts=(-0.1, 0.3, 0.0, 0.2, -0.2))
     curves.paths = [MemberPath(make_penalty(2, k, 1.0, pooling=w), curves.alphas) for k, w in levels]

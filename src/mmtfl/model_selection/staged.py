@@ -49,7 +49,8 @@ def staged_scores(
     then be above the best one is tried in full. A member without such a gap is out of the race, and so is
     one that is behind by twice the standard error of its difference to the best on the folds so far. Whether
     tasks agree in their values is asked of the convex member, whose paths are the quickest: where pooling
-    sets it back by two standard errors, neither more pooling nor other members with it are tried.
+    sets it back by two standard errors, neither more pooling nor other members with it are tried. These have
+    the pooling that suits it best, and others too where they are then the best members of all.
 
     Parameters
     ----------
@@ -176,15 +177,30 @@ def _weaker(path: MemberPath, grid: np.ndarray, tried: np.ndarray, found: list[L
 def _heats(
     paths: Sequence[MemberPath], coarse: Sequence[np.ndarray], found: Sequence[list[ListScores]]
 ) -> Iterator[list[int]]:
-    """Members to try on the first folds, some at a time: what was `found` decides on those with pooling."""
+    """Members to try on the first folds, some at a time: what was `found` decides on those with pooling.
+
+    Convex members go first. Another one is tried with the pooling that suits the convex one best, and with
+    others only where it is the best member of all there.
+    """
     signs = {m: _sign_of_agreement(paths, m) for m in range(len(paths))}
+
+    def in_question(m: int) -> bool:
+        sign = signs[m]
+        return bool(sign is not None and not found[m] and found[sign[0]] and _may_agree(found, coarse, *sign))
+
+    def score(m: int) -> float:
+        return float(np.nan_to_num(FoldScores([found[m]]).scores[0].mean(axis=1), nan=-np.inf).max())
+
     heat = [m for m, sign in signs.items() if sign is None]
     while heat:
         yield heat
-        heat = [
-            m for m, sign in signs.items()
-            if sign is not None and not found[m] and found[sign[0]] and _may_agree(found, coarse, *sign)
-        ]  # fmt: skip
+        heat = [m for m in signs if paths[m].member.is_convex and in_question(m)]
+    left = [m for m in signs if in_question(m)]
+    for kind in sorted({_kind(paths[m])[:2] for m in left}):
+        own = sorted((m for m in left if _kind(paths[m])[:2] == kind), key=lambda m: -score(signs[m][0]))
+        yield own[:1]
+        if len(own) > 1 and score(own[0]) >= max(score(m) for m in signs if found[m]):
+            yield own[1:]
 
 
 def _sign_of_agreement(paths: Sequence[MemberPath], m: int) -> tuple[int, int] | None:

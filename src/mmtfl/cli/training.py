@@ -196,7 +196,9 @@ def _check_data(data: Sequence[Path], table: TableOptions, scale: ScaleOptions) 
 
 def _open_stored(data: Path, table: TableOptions, memory_limit: str) -> Training:
     """The recipe of the columns of a parquet file or folder, and its tasks, which stay stored."""
-    from mmtfl.tables.recipe import TableRecipe
+    from pandas import Series
+
+    from mmtfl.tables.recipe import TableRecipe, learn_classes
     from mmtfl.tasks.container import Tasks
 
     needs_rows = ("categories", "reference", "group", "time", "offset", "exposure")
@@ -216,15 +218,18 @@ def _open_stored(data: Path, table: TableOptions, memory_limit: str) -> Training
         stored = Tasks.from_parquet(data, **columns, **options, weight=table.weights)
     except FileNotFoundError as error:
         raise BadInput(str(error)) from None
-    frame = _sample(stored, both_classes=bool(table.classify))
-    text = [name for name in stored.feature_names if frame[name].dtype.kind not in "iuf"]
+    numbers = [*stored.feature_names, *([] if table.classify else table.target)]
+    frame = next(stored.pieces[0].source.tables(numbers, _SAMPLE)).to_pandas()
+    text = [name for name in numbers if frame[name].dtype.kind not in "iuf"]
     if text:
         raise BadInput(
             f"Column {text[0]!r} is not of numbers, which --memory-limit needs: leave it out with --drop, or "
             "turn it into numbers first."
         )
-    known: dict[str, Any] = {"classify": bool(table.classify), "weights": table.weights}
-    return Training(TableRecipe.learn(frame, **columns, **known), stored)
+    kind, classes = "int" if stored.labels.dtype.kind == "i" else "str", None
+    if table.classify:
+        classes = learn_classes([Series(list(stored.class_weights()), name=table.target[0])], True)[0]
+    return Training(TableRecipe(table.target, table.task, kind, table.weights, classes), stored)
 
 
 def _features_of_files(data: Path, table: TableOptions) -> list[str] | None:
@@ -238,23 +243,6 @@ def _features_of_files(data: Path, table: TableOptions) -> list[str] | None:
         raise BadInput(f"--drop {absent[0]!r}: there is no such column.")
     special = {table.task, table.weights, *table.target, *table.drop}
     return [name for name in table.features or names if name not in special]
-
-
-def _sample(stored: Any, *, both_classes: bool) -> Any:
-    """The first rows as a frame; with `both_classes`, as many as it takes to see both."""
-    import pandas as pd
-
-    columns = [*stored.feature_names, stored.target, *([] if stored.weight is None else [stored.weight])]
-    frames, values = [], set()
-    for piece in stored.pieces:
-        own = [] if piece.label is not None else [stored.task]
-        for table in piece.source.tables([*columns, *own], _SAMPLE):
-            frame = table.to_pandas()
-            frames.append(frame if own else frame.assign(**{stored.task: piece.label}))
-            values |= set(frame[stored.target].unique().tolist())
-            if not both_classes or len(values) > 1:
-                return pd.concat(frames, ignore_index=True)
-    return pd.concat(frames, ignore_index=True)
 
 
 def read_summaries(data: Sequence[Path]) -> Training:

@@ -39,7 +39,6 @@ class Piece:
     """A row group of a file or a partition of a frame, and which tasks have rows in it."""
 
     source: Any  # has a method tables(columns, n_rows) that yields the rows, some at a time
-    label: Any  # task of all its rows, from the name of the folder; None if a column holds the labels
     tasks: np.ndarray  # positions of the tasks that have rows in it
 
 
@@ -183,21 +182,13 @@ def _batches(stored: StoredTasks, columns: Sequence[str]) -> Iterator[tuple[np.n
     n_rows = max(1, _BATCH // len(columns))
     position = {label: t for t, label in enumerate(stored.labels.tolist())}
     for piece in stored.pieces:
-        by_column = piece.label is None
-        if not by_column and piece.label not in position:
-            continue
-        wanted = [*columns, *([stored.task] if by_column else [])]
-        for table in piece.source.tables(wanted, n_rows):
-            if by_column:
-                observation_task = _locate_labels(table.column(stored.task), position)
-                inside = observation_task >= 0
-                if not inside.any():
-                    continue
-                if not inside.all():
-                    table, observation_task = table.filter(pa.array(inside)), observation_task[inside]
-            else:
-                observation_task = np.full(table.num_rows, position[piece.label])
-            yield observation_task, table
+        for table in piece.source.tables([*columns, stored.task], n_rows):
+            observation_task = _locate_labels(table.column(stored.task), position)
+            inside = observation_task >= 0
+            if not inside.all():
+                table, observation_task = table.filter(pa.array(inside)), observation_task[inside]
+            if len(observation_task):
+                yield observation_task, table
 
 
 def _locate_labels(column: Any, position: dict[Any, int]) -> np.ndarray:
@@ -212,43 +203,37 @@ def _locate_labels(column: Any, position: dict[Any, int]) -> np.ndarray:
 # -- the index of the pieces -----------------------------------------------------------------------------
 
 
-# of a piece: its source, its label or None; its distinct labels, and the rows and sum of weights of each
-Contents = tuple[Any, Any, list, list, list]
+# of a piece: its source; its distinct labels, and the rows and sum of weights of each
+Contents = tuple[Any, list, list, list]
 
 
 def _make_stored(contents: list[Contents], columns: Sequence[str], task: str, **known: Any) -> StoredTasks:
     """Index the pieces by task."""
     if not contents:
         raise ValueError("There are no rows: the files or partitions are all empty.")
-    every = [label for _, _, found, _, _ in contents for label in found]
+    every = [label for _, found, _, _ in contents for label in found]
     labels = np.unique(check_task_labels(every, None, name=f"column {task!r}"))
     position = {label: t for t, label in enumerate(labels.tolist())}
     sizes, sums = np.zeros(len(labels), dtype=np.intp), np.zeros(len(labels))
     pieces = []
-    for source, label, found, n_rows, weights in contents:
+    for source, found, n_rows, weights in contents:
         tasks = np.array([position[own] for own in found])
         sizes[tasks] += n_rows
         sums[tasks] += weights
-        pieces.append(Piece(source, label, np.sort(tasks)))
+        pieces.append(Piece(source, np.sort(tasks)))
     return StoredTasks(pieces, labels, sizes, sums, task, feature_names=tuple(columns), **known)
 
 
-def _count(
-    table: Any, label: Any, task: str, weight: str | None, where: str
-) -> tuple[list[Any], list[int], list[float]]:
-    """Distinct labels of a piece, and the rows and sum of weights of each; `label` is that of all rows."""
-    n_rows = table.num_rows
-    distinct, position = [label], np.zeros(n_rows, dtype=np.intp)
-    if label is None:
-        column = table.column(task)
-        if column.null_count:
-            raise ValueError(f"Column {task!r} {where} has missing labels: drop those rows.")
-        distinct = column.unique().to_pylist()
-        position = _locate_labels(column, {value: i for i, value in enumerate(distinct)})
-    weights = None if weight is None else check_weights(table.column(weight), n_rows)
-    counts = np.bincount(position, minlength=len(distinct))
+def _count(table: Any, task: str, weight: str | None, where: str) -> tuple[list, list, list]:
+    """Distinct labels of a piece, and the rows and sum of weights of each."""
+    column = table.column(task)
+    if column.null_count:
+        raise ValueError(f"Column {task!r} {where} has missing labels: drop those rows.")
+    distinct = column.unique().to_pylist()
+    position = _locate_labels(column, {value: i for i, value in enumerate(distinct)})
+    weights = None if weight is None else check_weights(table.column(weight), table.num_rows)
     sums = np.bincount(position, weights, minlength=len(distinct)).astype(float)
-    return distinct, counts.tolist(), sums.tolist()
+    return distinct, np.bincount(position, minlength=len(distinct)).tolist(), sums.tolist()
 
 
 def parse_bytes(size: str | int | None) -> int | None:
@@ -269,11 +254,16 @@ def parse_bytes(size: str | int | None) -> int | None:
 
 @dataclass(frozen=True)
 class RowGroup:
-    """A row group of a parquet file; `state` is the file's when it was indexed."""
+    """A row group of a parquet file; `state` is the file's when it was indexed.
+
+    The name of the folder may hold the task of all its rows: then `label` is that of the column `task`.
+    """
 
     path: str
     number: int
     state: str
+    task: str
+    label: Any
 
     def tables(self, columns: list[str], n_rows: int) -> Iterator[Any]:
         """Yield some columns, at most n_rows rows at a time."""
@@ -282,47 +272,43 @@ class RowGroup:
             raise ValueError(
                 f"{self.path!r} has changed since its tasks were counted: call Tasks.from_parquet again."
             )
+        own = [name for name in columns if self.label is None or name != self.task]
         with parquet.ParquetFile(self.path, pre_buffer=False) as file:
-            for batch in file.iter_batches(n_rows, row_groups=[self.number], columns=columns):
-                yield pa.Table.from_batches([batch])
+            for batch in file.iter_batches(n_rows, row_groups=[self.number], columns=own):
+                table = pa.Table.from_batches([batch])
+                if len(own) < len(columns):
+                    table = table.append_column(self.task, pa.repeat(self.label, batch.num_rows))
+                yield table
 
 
 def open_parquet(
     path: Any, task: str, target: str, features: Columns, weight: str | None, memory_limit: str | int | None
 ) -> StoredTasks:
     """See ``Tasks.from_parquet``."""
-    parquet = require("pyarrow.parquet", "dask")
+    pa, parquet = require("pyarrow", "dask"), require("pyarrow.parquet", "dask")
     limit = parse_bytes(memory_limit)
     files = _files(Path(path))
     columns: list[str] = []
     contents: list[Contents] = []
-    labels = _folder_labels(files, task)
-    for file, label in zip(files, labels, strict=True):
+    counted = [task, *([] if weight is None else [weight])]
+    labels, states = _folder_labels(files, task), [_state(file) for file in files]
+    for file, label, state in zip(files, labels, states, strict=True):
         with parquet.ParquetFile(file) as opened:
-            names = list(opened.schema_arrow.names)
-            special = [target, *([task] if label is None else []), *([] if weight is None else [weight])]
-            chosen = [name for name in feature_columns(names, special, features) if name != task]
-            columns = columns or chosen
-            odd = sorted(set(chosen) ^ set(columns))
-            if odd:
-                raise ValueError(
-                    f"{file.name} and {files[0].name} differ in column {odd[0]!r}: align the files."
-                )
-            contents += _row_groups(opened, file, label, task, weight)
-    name = fingerprint([_state(file) for file in files], labels, task, target, weight, columns)
+            names, metadata = opened.schema_arrow.names, opened.metadata
+        special = [target, *(counted if label is None else counted[1:])]
+        chosen = [name for name in feature_columns(names, special, features) if name != task]
+        columns = columns or chosen
+        odd = sorted(set(chosen) ^ set(columns))
+        if odd:
+            raise ValueError(f"{file.name} and {files[0].name} differ in column {odd[0]!r}: align the files.")
+        for i in range(metadata.num_row_groups):
+            source, n_rows = RowGroup(str(file), i, state, task, label), metadata.row_group(i).num_rows
+            if n_rows:
+                table = pa.concat_tables(source.tables(counted, n_rows))
+                contents.append((source, *_count(table, task, weight, f"of {file.name}")))
+    name = fingerprint(states, labels, task, target, weight, columns)
     known = {"fingerprint": name, "memory_limit": limit}
     return _make_stored(contents, columns, task, target=target, weight=weight, **known)
-
-
-def _row_groups(opened: Any, path: Path, label: Any, task: str, weight: str | None) -> Iterator[Contents]:
-    """The contents of every row group; `label` is that of the folder, or None."""
-    columns = [name for name in (task if label is None else None, weight) if name is not None]
-    state = _state(path)
-    for number in range(opened.num_row_groups):
-        if opened.metadata.row_group(number).num_rows:
-            table = opened.read_row_group(number, columns=columns)
-            counts = _count(table, label, task, weight, f"of {path.name}")
-            yield RowGroup(str(path), number, state), label, *counts
 
 
 def _files(path: Path) -> list[Path]:
@@ -400,9 +386,7 @@ def open_dask(
         delayed(_count_partition)(rows, task, weight, f"in partition {i}")
         for i, rows in enumerate(counted.to_delayed())
     ]
-    contents = [
-        (Partition(frame.partitions[i]), None, *count) for i, count in enumerate(compute(*counts)) if count
-    ]
+    contents = [(Partition(frame.partitions[i]), *count) for i, count in enumerate(compute(*counts)) if count]
     name = fingerprint(frame._name, task, target, weight, columns)
     known = {"fingerprint": name, "memory_limit": parse_bytes(memory_limit)}
     return _make_stored(contents, columns, task, target=target, weight=weight, **known)
@@ -410,4 +394,4 @@ def open_dask(
 
 def _count_partition(rows: Any, task: str, weight: str | None, where: str) -> Any:
     table = require("pyarrow", "dask").Table.from_pandas(rows, preserve_index=False)
-    return _count(table, None, task, weight, where) if len(rows) else None
+    return _count(table, task, weight, where) if len(rows) else None

@@ -13,7 +13,7 @@ from mmtfl.report.rows import Rows
 
 
 def predictions(fit, X, y, task, kind):
-    rows = Rows.of_table(X, y, task, np.arange(5), kind=kind)
+    rows = Rows.of_table(X, y, task, kind=kind)
     with warnings.catch_warnings(action="ignore"):
         return fit(rows)(rows)
 
@@ -60,6 +60,6 @@ def test_tasks_that_are_too_small_or_of_one_class_have_their_mean():
     y = np.r_[np.arange(10.0), 5.0, 6.0, 7.0, 6.0]
     assert_allclose(predictions(fit_separate, X, y, task, "numbers")[10:], 6.0)
     assert_allclose(predictions(fit_separate, X, np.zeros(14), task, "classes")[:10], 0.5 / 11.0)
-    rows = Rows.of_table(X, y, task, np.arange(2), kind="numbers")
+    rows = Rows.of_table(X, y, task, kind="numbers")
     unseen = fit_separate(rows.select(np.arange(10)))(rows)[10:]
     assert_allclose(unseen, 4.5)

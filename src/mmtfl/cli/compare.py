@@ -83,6 +83,9 @@ def compare(
         Folder for comparison.md, results.csv and results.json.
     """
     options.use_one_thread()
+    import numpy as np
+    from joblib import cpu_count
+
     from mmtfl.report import evaluation, rivals
 
     scales: dict[str, Any] = {"standardize": True, "scale_targets": True, "folds": folds}
@@ -99,15 +102,21 @@ def compare(
     training = read_training(data, table, text, talk)
     if leave_task_out and training.task is None:
         raise BadInput("--leave-task-out needs tasks with rows of their own: name their column with --task.")
-    rows = _rows(training, "poisson" if loss == "poisson" else "squared")
+    rows = _rows(training, "classes" if training.classify else "counts" if loss == "poisson" else "numbers")
     if training.encoder.groups_:
         scales["feature_groups"] = training.encoder.groups_
     parts = evaluation.splits(rows, repeats, fraction, seed, new_tasks=leave_task_out)
-    _check_scored(rows, parts)
+    if not any(np.ptp(own.y) > 0 for _, test in parts for own in rows.select(test).tasks):
+        raise BadInput(
+            "Nothing can be scored: no task has two different targets among the test rows. Use a smaller "
+            "--fraction, or a target that varies within tasks."
+        )
     known = make_methods(**scales)
     chosen = {name: known[name] for name in names}
     with talk.status("compare", lines=True) as told:
-        found = evaluation.compare(rows, parts, chosen, jobs=jobs or _processors(), progress=told)
+        found = evaluation.compare(
+            rows, parts, chosen, jobs=jobs or cpu_count(only_physical_cores=True), progress=told
+        )
     one = task_noun(training.recipe.task_column)
     noun = one, plural(one)
     if output is not None:
@@ -122,7 +131,7 @@ def compare(
     return 0
 
 
-def _rows(training: Training, loss: str) -> Any:
+def _rows(training: Training, kind: str) -> Any:
     """The table as rows of tasks; at least two tasks are needed."""
     import numpy as np
 
@@ -131,42 +140,16 @@ def _rows(training: Training, loss: str) -> Any:
     X, y = np.asarray(training.X, dtype=float), np.asarray(training.y)
     if training.classify and y.ndim == 1:  # those of several targets are 0 and 1 already
         y = (y == training.recipe.classes[1]).astype(int)
-    kind = "classes" if training.classify else "counts" if loss == "poisson" else "numbers"
-    names = training.encoder.get_feature_names_out().tolist()
-    if training.task is None:
-        tasks, task = np.arange(y.shape[1]), None
-    else:
-        tasks, task = np.unique(training.task, return_inverse=True)
     if training.offset is not None and kind != "numbers":
         raise BadInput(
             f"scikit-learn's models of {kind} take no offset: leave --offset and --exposure out of compare."
         )
-    structure: dict[str, Any] = {"groups": training.groups, "in_time": training.in_time}
-    structure["offset"] = training.offset
-    rows = Rows.of_table(X, y, task, tasks, kind=kind, names=names, **structure)
-    if rows.task.max(initial=0) < 1:
+    known: dict[str, Any] = {"groups": training.groups, "in_time": training.in_time}
+    known |= {"offset": training.offset, "names": training.encoder.get_feature_names_out()}
+    rows = Rows.of_table(X, y, training.task, kind=kind, **known)
+    if len(rows.labels) < 2:
         raise BadInput("compare needs at least two tasks, and the table has one: `mmtfl cv` tunes one model.")
     return rows
-
-
-def _check_scored(rows: Any, parts: Any) -> None:
-    """Refuse test rows that cannot be scored: in some task the target must vary."""
-    import numpy as np
-
-    for _, test in parts:
-        y, task = rows.value[test], rows.task[test]
-        if any(np.ptp(y[task == t]) > 0 for t in np.unique(task)):
-            return
-    raise BadInput(
-        "Nothing can be scored: no task has two different targets among the test rows. Use a smaller "
-        "--fraction, or a target that varies within tasks."
-    )
-
-
-def _processors() -> int:
-    from joblib import cpu_count
-
-    return int(cpu_count(only_physical_cores=True))
 
 
 # -- what came out -------------------------------------------------------------------------------------------

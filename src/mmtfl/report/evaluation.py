@@ -164,7 +164,7 @@ class Comparison:
 def splits(rows: Rows, repeats: int, fraction: float, seed: int, *, new_tasks: bool = False) -> list[Fold]:
     """Parts to train and to test on: whole tasks, windows in time, or random rows of every task."""
     if new_tasks:
-        part = np.random.default_rng(seed).permutation(int(rows.task.max()) + 1) % repeats
+        part = np.random.default_rng(seed).permutation(len(rows.labels)) % repeats
         return [
             (np.flatnonzero(part[rows.task] != i), np.flatnonzero(part[rows.task] == i))
             for i in range(min(repeats, len(part)))
@@ -192,30 +192,28 @@ def compare(
 
     Examples
     --------
-    >>> import numpy as np
     >>> from mmtfl.datasets import make_tasks
     >>> from mmtfl.report.evaluation import compare, splits
     >>> from mmtfl.report.rivals import methods_of_table
     >>> from mmtfl.report.rows import Rows
     >>> data = make_tasks(4, 40, 10, n_informative=3, noise=0.5, random_state=0)
-    >>> rows = Rows.of_table(data.X, data.y, data.task, np.arange(4), kind="numbers")
+    >>> rows = Rows.of_table(data.X, data.y, data.task, kind="numbers")
     >>> methods = {name: methods_of_table()[name] for name in ("mmtfl21", "pooled")}
     >>> [standing.method for standing in compare(rows, splits(rows, 2, 0.5, 0), methods).standings]
     ['mmtfl21', 'pooled']
     """
     heldout, seconds = predict_held_out(rows, parts, methods, jobs=jobs, progress=progress)
     titles = {name: method.title for name, method in methods.items()}
-    ranked = standings(heldout, titles, one_unit=not rows.has_several_targets, seconds=seconds)
+    ranked = standings(heldout, titles, one_unit=rows.tasks.rows is None, seconds=seconds)
     scores = {who: heldout.score_by_task(who) for who in methods}
-    label = dict(zip(rows.task.tolist(), rows.labels.tolist(), strict=True))
     tasks = [
         {
-            "task": label.get(t, t),
+            "task": label,
             "held_out": int(heldout.sizes[t]),
             "judged": bool(heldout.counted[t]),
             **{who: float(values[t]) for who, values in scores.items()},
         }
-        for t in range(heldout.n_tasks)
+        for t, label in enumerate(rows.labels.tolist())
     ]
     return Comparison(heldout.kind, ranked, tasks, len(parts))
 
@@ -347,7 +345,7 @@ def evaluate(
         seen=seen,
         kept_together=groups is not None,
         in_time=in_time,
-        one_unit=not rows.has_several_targets,
+        one_unit=rows.tasks.rows is None,
     )
     if kind is None:
         words = "Models are compared where all tasks have numbers, two classes or counts as targets."
@@ -383,7 +381,7 @@ def again(model: Any, *, tuned: bool) -> Method:
 
     def fit(part: Rows) -> Predict:
         folds = {"cv": part.folds()} if tuned else {}
-        own = clone(unfitted).set_params(**folds).fit(part.design, part.y, task=part.labels, **part.known)
+        own = clone(unfitted).set_params(**folds).fit(part.design, part.y, **part.known)
         return lambda asked: asked.means(own)
 
     return Method(TITLES["own"], fit)

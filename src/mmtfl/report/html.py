@@ -275,8 +275,7 @@ class TaskTable:
         self.n_rows = evaluation.n_rows.tolist()
         best = evaluation.best_rival
         self.titles = {who: TITLES[who] for who in ("own", best) if who is not None}
-        unknown = np.full(len(summary.tasks) - found.n_tasks, np.nan)
-        self.scores = {who: np.append(found.score_by_task(who), unknown) for who in self.titles}
+        self.scores = {who: found.score_by_task(who) for who in self.titles}
         self.score_name = SCORE_NAMES[found.kind].format(task=summary.noun[0])
         every = np.concatenate(list(self.scores.values()))
         worst = float(np.nanmin(every)) if np.isfinite(every).any() else 0.0

@@ -198,7 +198,7 @@ def _search(rows: Rows, *, folds: int = 3, **given: Any) -> Predict:
     kind: Any = MMTFLClassifierCV if rows.kind == "classes" else MMTFLRegressorCV
     own = {"alphas": 30, "effects": False, **_options(rows, given)}
     model = kind(cv=rows.folds(folds), **own)
-    model.fit(rows.design, rows.y, task=rows.labels, **rows.known)
+    model.fit(rows.design, rows.y, **rows.known)
     return lambda asked: asked.means(model)
 
 
@@ -206,7 +206,7 @@ def _two_strengths(pair: tuple[Any, Any], rows: Rows, *, folds: int = 3, **given
     given.pop("feature_groups", None)
     one = pair[rows.kind == "classes"](**_options(rows, given))
     model = TwoStrengthCV(one, strengths=8, cv=rows.folds(folds))
-    model.fit(rows.design, rows.y, task=rows.labels, **rows.known)
+    model.fit(rows.design, rows.y, **rows.known)
     return lambda asked: asked.means(model)
 
 

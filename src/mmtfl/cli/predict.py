@@ -194,8 +194,7 @@ def _recipe_for(model: Any, task: str | None) -> Any:
     task = task or fitted.task_column
     if task is None and len(fitted.tasks_) > 1 and not fitted._predicts_matrix:
         raise BadInput("The model was fitted in Python and has several tasks: name their column by --task.")
-    kind = None if task is None else {"U": "str", "i": "int"}[fitted.tasks_.dtype.kind]
-    return TableRecipe(task_column=task, task_kind=kind)
+    return TableRecipe(task_column=task, task_kind="int" if fitted.tasks_.dtype.kind == "i" else "str")
 
 
 def encoder_of(fitted: Any) -> Any:

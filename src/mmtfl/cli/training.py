@@ -226,10 +226,12 @@ def _open_stored(data: Path, table: TableOptions, memory_limit: str) -> Training
             f"Column {text[0]!r} is not of numbers, which --memory-limit needs: leave it out with --drop, or "
             "turn it into numbers first."
         )
-    kind, classes = "int" if stored.labels.dtype.kind == "i" else "str", None
+    kind: Any = "int" if stored.labels.dtype.kind == "i" else "str"
+    recipe = TableRecipe(table.target, table.task, kind, table.weights)
     if table.classify:
-        classes = learn_classes([Series(list(stored.class_weights()), name=table.target[0])], True)[0]
-    return Training(TableRecipe(table.target, table.task, kind, table.weights, classes), stored)
+        values = Series(list(stored.class_weights()), name=table.target[0])
+        recipe = replace(recipe, classes=learn_classes([values], True)[0])
+    return Training(recipe, stored)
 
 
 def _features_of_files(data: Path, table: TableOptions) -> list[str] | None:

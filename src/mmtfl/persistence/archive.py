@@ -11,10 +11,12 @@ import json
 import math
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, is_dataclass
+from contextlib import suppress
+from dataclasses import MISSING, asdict, fields, is_dataclass
 from numbers import Integral, Real
 from pathlib import Path
-from typing import Any
+from types import UnionType
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 
@@ -296,3 +298,40 @@ def expect(value: Any, *allowed: Any) -> Any:
     if any(type(value) is kind if isinstance(kind, type) else value == kind for kind in allowed):
         return value
     raise ValueError(f"{value!r} is out of place")
+
+
+def made_of(kind: Any, saved: Any) -> Any:
+    """Make a dataclass of the plain values of its fields, each checked by its type, as files need it.
+
+    Examples
+    --------
+    >>> from dataclasses import dataclass
+    >>> from mmtfl.persistence.archive import made_of
+    >>> @dataclass
+    ... class Column:
+    ...     name: str
+    ...     levels: tuple[str, ...] = ()
+    >>> made_of(Column, {"name": "ward", "levels": ["surgery"]})
+    Column(name='ward', levels=('surgery',))
+    """
+    saved, types = expect(saved, dict), get_type_hints(kind)
+    given = [one.name for one in fields(kind) if one.name in saved or one.default is MISSING]
+    return kind(**{name: _of_type(saved[name], types[name]) for name in given})
+
+
+def _of_type(value: Any, kind: Any) -> Any:
+    parts = get_args(kind)
+    if get_origin(kind) is Literal:
+        return expect(value, *parts)
+    if get_origin(kind) is tuple:
+        entries = list(expect(value, list, tuple))
+        kinds = parts if parts[-1] is not ... else [parts[0]] * len(entries)
+        return tuple(_of_type(entry, one) for entry, one in zip(entries, kinds, strict=True))
+    if get_origin(kind) in (Union, UnionType):
+        for one in parts:
+            with suppress(ValueError):
+                return _of_type(value, one)
+        raise ValueError(f"{value!r} is out of place")
+    if is_dataclass(kind):
+        return made_of(kind, value)
+    return float(expect(value, int, float)) if kind is float else expect(value, kind)

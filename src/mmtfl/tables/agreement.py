@@ -12,12 +12,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import narwhals as nw
 import numpy as np
 
-from mmtfl.persistence.archive import expect, plain
+from mmtfl.persistence.archive import expect, made_of, plain
 from mmtfl.persistence.files import write_whole
 from mmtfl.tables.cells import as_text, read_cells
 from mmtfl.tables.column_code import ColumnCode
@@ -39,6 +39,11 @@ from mmtfl.wording import count, suggest
 
 FORMAT = "mmtfl agreement 1"
 _QUANTILES = (0.05, 0.35, 0.65, 0.95)  # four knots cost two columns, and allow a bend in each direction
+
+
+def _check_unit(centre: float, scale: float) -> None:
+    if not (np.isfinite([centre, scale]).all() and scale > 0.0):
+        raise ValueError(f"a column has the scale {scale!r}, which is not positive")
 
 
 @dataclass(frozen=True)
@@ -64,16 +69,11 @@ class AgreedColumn(ColumnCode):
         """What is said of the column: all that is not as usual."""
         return {k: v for k, v in plain(self).items() if k in ("name", "kind") or v != _USUAL[k]}
 
-    @classmethod
-    def from_dict(cls, saved: dict[str, Any]) -> AgreedColumn:
-        """Make the column from what `as_dict` gave; it is checked, because it may come from a file."""
-        saved = {**_USUAL, **saved}
-        knots = tuple(float(expect(value, int, float)) for value in expect(saved["knots"], list))
-        if knots and not (3 <= len(knots) <= 6 and np.isfinite(knots).all() and np.diff(knots).min() > 0.0):
-            raise ValueError(f"knots {saved['knots']!r} are not three to six numbers that rise")
-        centre, scale = _pair(saved["centre"], saved["scale"])
-        code = vars(ColumnCode.from_dict(saved))
-        return cls(**code, unit=expect(saved["unit"], str), centre=centre, scale=scale, knots=knots)
+    def __post_init__(self) -> None:
+        at = self.knots
+        if at and not (3 <= len(at) <= 6 and np.isfinite(at).all() and np.diff(at).min() > 0.0):
+            raise ValueError(f"knots {list(at)!r} are not three to six numbers that rise")
+        _check_unit(self.centre, self.scale)
 
 
 _USUAL = plain(AgreedColumn(""))
@@ -97,7 +97,7 @@ class Agreement:
     """
 
     task: str
-    task_kind: str
+    task_kind: Literal["str", "int"]
     target: str
     target_centre: float
     target_scale: float
@@ -106,6 +106,14 @@ class Agreement:
     least_rows: int
     missing: tuple[str, ...]
     columns: tuple[AgreedColumn, ...]
+
+    def __post_init__(self) -> None:
+        check_least(self.least_rows)
+        _check_unit(self.target_centre, self.target_scale)
+        if not 2 <= self.folds <= 100:
+            raise ValueError(f"folds={self.folds}: expected 2 or more, and 100 at most.")
+        if not 0 <= self.seed < 2**32 or not self.columns:
+            raise ValueError("it has a negative seed, or no columns")
 
     # -- proposing one ---------------------------------------------------------------------------------------
 
@@ -151,8 +159,6 @@ class Agreement:
             Columns of numbers that may act by a curve; each costs two columns more.
         """
         check_least(least_rows)
-        if folds < 2:
-            raise ValueError(f"folds={folds}: expected 2 or more.")
         table = nw.from_native(frame, eager_only=True)
         for name in (task, target, *(features or ()), *drop, *(units or {}), *curves):
             if name not in table.columns:
@@ -213,24 +219,7 @@ class Agreement:
     def from_dict(cls, saved: dict[str, Any]) -> Agreement:
         """Make the agreement from what `as_dict` gave; it is checked, because it may come from a file."""
         expect(saved["format"], FORMAT)
-        centre, scale = _pair(saved["target_centre"], saved["target_scale"])
-        found = cls(
-            task=expect(saved["task"], str),
-            task_kind=expect(saved["task_kind"], "str", "int"),
-            target=expect(saved["target"], str),
-            target_centre=centre,
-            target_scale=scale,
-            folds=expect(saved["folds"], int),
-            seed=expect(saved["seed"], int),
-            least_rows=expect(saved["least_rows"], int),
-            missing=tuple(expect(code, str) for code in expect(saved["missing"], list)),
-            columns=tuple(
-                AgreedColumn.from_dict(expect(one, dict)) for one in expect(saved["columns"], list)
-            ),
-        )
-        check_least(found.least_rows)
-        if not 2 <= found.folds <= 100 or not 0 <= found.seed < 2**32 or not found.columns:
-            raise ValueError("it has too few or too many folds, a negative seed, or no columns")
+        found: Agreement = made_of(cls, saved)
         found.encoder()
         return found
 
@@ -362,13 +351,6 @@ def _round_scale(column: Any, encoder: TableEncoder, first: float = 0.0) -> tupl
     # no power of ten: means of numbers with few digits would keep these digits
     spread = 1.1 * spread if np.isclose(np.log10(spread) % 1.0, 0.0) else spread
     return float(f"{np.nanmedian(numbers - first):.2g}"), spread
-
-
-def _pair(centre: Any, scale: Any) -> tuple[float, float]:
-    pair = float(expect(centre, int, float)), float(expect(scale, int, float))
-    if not (np.isfinite(pair).all() and pair[1] > 0.0):
-        raise ValueError(f"a column has the scale {scale!r}, which is not positive")
-    return pair
 
 
 def _round_knots(code: ColumnCode, table: Any, encoder: TableEncoder) -> tuple[float, ...]:

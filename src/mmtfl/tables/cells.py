@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from decimal import Decimal
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -43,6 +43,9 @@ TIMES = "times"  # the style of numbers that are hours, written as 12:15
 _STYLES = ("", ",", "grouped", "dotted", "unit", TIMES)  # of numbers, in the order in which they are tried
 
 
+Kind = Literal["number", "date", "word", "truth"]
+
+
 @dataclass(frozen=True, eq=False)
 class Cells:
     """What a column holds.
@@ -64,7 +67,7 @@ class Cells:
         Cells of a column of numbers or dates that are none, as row and text; they count as missing.
     """
 
-    kind: str
+    kind: Kind
     numbers: np.ndarray | None = None
     codes: np.ndarray | None = None
     words: list[str] = field(default_factory=list)
@@ -277,7 +280,7 @@ def _units(words: Sequence[str]) -> set[tuple[str, str]]:
 
 
 def _from_words(
-    kind: str, codes: np.ndarray, words: Sequence[str], numbers: Any, style: str, missing: Iterable[str] = ()
+    kind: Kind, codes: np.ndarray, words: Sequence[str], numbers: Any, style: str, missing: Iterable[str] = ()
 ) -> Cells:
     """Cells whose words stand for these numbers; words that are none are odd ones."""
     values = np.array([*numbers, np.nan])

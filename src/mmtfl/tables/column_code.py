@@ -6,12 +6,10 @@ import itertools
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from mmtfl.persistence.archive import expect
-from mmtfl.tables.cells import LEVELS, TIMES, Cells
+from mmtfl.tables.cells import LEVELS, TIMES, Cells, Kind
 from mmtfl.wording import abbreviate, count
 
 MISSING, OTHER = "missing", "other"  # levels of words
@@ -54,7 +52,7 @@ class ColumnCode:
     """
 
     name: str
-    kind: str = "number"
+    kind: Kind = "number"
     style: str = ""
     first: float = 0.0
     fill: float = 0.0
@@ -74,21 +72,6 @@ class ColumnCode:
         if self.is_number:
             return [self.name, *([f"{self.name} is missing"] if self.indicated else [])]
         return [f"{self.name}={level}" for level in self.levels]
-
-    @classmethod
-    def from_dict(cls, saved: dict[str, Any]) -> ColumnCode:
-        """Make the column from plain values; they are checked, because they may come from a file."""
-        return cls(
-            name=expect(saved["name"], str),
-            kind=expect(saved["kind"], "number", "date", "word", "truth"),
-            style=expect(saved["style"], str),
-            first=float(expect(saved["first"], int, float)),
-            fill=float(expect(saved["fill"], int, float)),
-            fills=tuple(expect(value, int, float, None) for value in expect(saved["fills"], list, tuple)),
-            indicated=expect(saved["indicated"], bool),
-            levels=tuple(expect(level, str) for level in expect(saved["levels"], list, tuple)),
-            reference=expect(saved["reference"], str),
-        )
 
 
 # -- identifiers and other columns that are no features ------------------------------------------------------

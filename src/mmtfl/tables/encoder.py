@@ -12,7 +12,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from mmtfl.persistence.archive import expect
+from mmtfl.persistence.archive import expect, made_of
 from mmtfl.tables.cells import Cells, as_levels, as_text, read_cells, read_like
 from mmtfl.tables.column_code import (
     MISSING,
@@ -480,7 +480,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         if set(given) - set(cls._get_param_names()):
             raise ValueError("the encoder of the table has unknown parameters")
         columns_in = [expect(name, str) for name in expect(saved["columns_in"], list)]
-        codes = [ColumnCode.from_dict(expect(one, dict)) for one in expect(saved["columns"], list)]
+        codes = [made_of(ColumnCode, one) for one in expect(saved["columns"], list)]
         tasks = [expect(label, str, int) for label in expect(saved["tasks"], list)]
         encoder = cls.of_columns(codes, tasks=tasks, columns_in=columns_in, **given)
         encoder.left_out_ = {str(name): str(why) for name, why in expect(saved["left_out"], dict).items()}

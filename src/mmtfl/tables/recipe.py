@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Literal
 
 import narwhals as nw
 import numpy as np
 
 from mmtfl.errors import require
-from mmtfl.persistence.archive import expect, plain
+from mmtfl.persistence.archive import made_of, plain
 from mmtfl.tables.cells import Cells, as_levels, as_text, read_cells
 from mmtfl.tables.reading import TableError, unnamed
 from mmtfl.wording import abbreviate, count, suggest
@@ -60,7 +60,7 @@ class TableRecipe:
 
     target_columns: tuple[str, ...] = ()
     task_column: str | None = None
-    task_kind: str | None = None
+    task_kind: Literal["str", "int"] | None = None
     weight_column: str | None = None
     classes: tuple[Class, Class] | None = None
     group_column: str | None = None
@@ -265,12 +265,7 @@ class TableRecipe:
     def from_dict(cls, saved: dict[str, Any]) -> TableRecipe:
         """Make the recipe from what `as_dict` gave; it is checked, because it may come from a file."""
         try:
-            return cls(
-                target_columns=tuple(expect(name, str) for name in expect(saved["target_columns"], list)),
-                task_kind=expect(saved["task_kind"], "str", "int", None),
-                classes=None if saved["classes"] is None else _two_classes(saved["classes"]),
-                **{name: expect(saved[name], str, None) for name in _NAMED},
-            )
+            return made_of(cls, saved)
         except (KeyError, TypeError, ValueError) as error:
             raise TableError(f"The recipe of the table is damaged: {error}.") from None
 
@@ -283,11 +278,6 @@ class TableRecipe:
             raise TableError(
                 f"The table has no column {absent[0]!r}{more}{suggest(absent[0], list(frame.columns))}"
             )
-
-
-def _two_classes(saved: Any) -> tuple[Class, Class]:
-    first, second = (expect(value, str, int, float, bool) for value in expect(saved, list))
-    return first, second
 
 
 # -- single columns ------------------------------------------------------------------------------------------
@@ -417,7 +407,7 @@ def class_codes(column: Any, classes: tuple[Class, Class]) -> np.ndarray:
 # -- labels and times ----------------------------------------------------------------------------------------
 
 
-def label_kind(column: Any) -> str:
+def label_kind(column: Any) -> Literal["str", "int"]:
     """Kind of the labels of a task column: "int" if all are plain whole numbers, else "str"."""
     cells = cells_of(column, as_words=True)
     is_whole = bool(cells.words) and all(_WHOLE.fullmatch(word) for word in cells.words)

@@ -25,7 +25,7 @@ from architecture.process_engine import ProcessEngine
 from architecture.waves_dataset import ENTRY, make_waves
 from mmtfl import MMTFLRegressor, MMTFLRegressorCV
 from mmtfl.cli import main as cli
-from mmtfl.datasets import catalogue
+from mmtfl.datasets import simulate
 from mmtfl.objective.design import Design
 from mmtfl.objective.losses import Logistic
 from mmtfl.objective.penalties import make_penalty
@@ -106,7 +106,7 @@ def fit_waves(folder):
 
 
 def cv_waves(folder):
-    catalogue.as_table(make_waves(random_state=0))[0].to_csv(folder / "table.csv", index=False)
+    simulate.as_table(make_waves(random_state=0))[0].to_csv(folder / "table.csv", index=False)
     words = ["--task", "task", "--target", "y", "--pk", "2,2", "--alphas", "5", "--folds", "2", "--quiet"]
     assert cli.main(["cv", str(folder / "table.csv"), *words, "-o", str(folder / "model.mmtfl")]) == 0
 
@@ -215,7 +215,7 @@ def test_the_new_engine_gives_the_bits_of_this_process():
 
 
 def test_the_new_dataset_is_written_and_its_truth_is_found(monkeypatch, tmp_path):
-    monkeypatch.setitem(catalogue.CATALOGUE, ENTRY.name, ENTRY)
+    monkeypatch.setitem(simulate.CATALOGUE, ENTRY.name, ENTRY)
     path = tmp_path / "waves.csv"
     assert cli.main(["datasets", "waves", "--seed", "3", "--noise", "0.01", "-o", str(path), "--quiet"]) == 0
     frame, data = pd.read_csv(path), make_waves(noise=0.01, random_state=3)

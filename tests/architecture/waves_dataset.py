@@ -3,7 +3,7 @@
 import numpy as np
 from sklearn.utils import Bunch, check_random_state
 
-from mmtfl.datasets.catalogue import Entry
+from mmtfl.datasets.simulate import Entry
 
 
 def make_waves(n_samples=100, noise=0.1, *, random_state=None):

@@ -11,7 +11,7 @@ from mmtfl.model_selection import TaskKFold
 from mmtfl.model_selection.cross_validation import FoldScores, MemberPath
 from mmtfl.model_selection.staged import _coarse, _strong, curves_may_win, staged_scores
 from mmtfl.objective.penalties import make_penalty
-from mmtfl.plots.search_display import search_curves
+from mmtfl.plots.fit_displays import search_curves
 
 MEMBERS = ((2, 2), (2, 1), (1, 1))
 

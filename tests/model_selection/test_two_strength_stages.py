@@ -15,7 +15,7 @@ from mmtfl.datasets import make_tasks
 from mmtfl.estimators.two_strength_search import StrengthPairs
 from mmtfl.model_selection.cross_validation import FoldScores
 from mmtfl.model_selection.staged import grown_scores
-from mmtfl.plots.search_display import search_curves
+from mmtfl.plots.fit_displays import search_curves
 from mmtfl.report.summary import describe
 
 # -- the rule, on scores that are known ----------------------------------------------------------------------

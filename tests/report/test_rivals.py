@@ -8,8 +8,7 @@ from numpy.testing import assert_allclose
 from scipy import sparse
 from sklearn.linear_model import RidgeCV
 
-from mmtfl.report.rivals import RIVALS, STRENGTHS, fit_separate
-from mmtfl.report.rows import Rows
+from mmtfl.report.methods import RIVALS, STRENGTHS, Rows, fit_separate
 
 
 def predictions(fit, X, y, task, kind):

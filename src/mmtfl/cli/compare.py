@@ -86,11 +86,13 @@ def compare(
     import numpy as np
     from joblib import cpu_count
 
-    from mmtfl.report import evaluation, rivals
+    from mmtfl.report.evaluation import compare as judge
+    from mmtfl.report.evaluation import splits
+    from mmtfl.report.methods import USUAL, methods_for_new_tasks, methods_of_table
 
     scales: dict[str, Any] = {"standardize": True, "scale_targets": True, "folds": folds}
-    make_methods = rivals.methods_for_new_tasks if leave_task_out else rivals.methods_of_table
-    usual = list(rivals.USUAL) if methods is None and not leave_task_out else methods
+    make_methods = methods_for_new_tasks if leave_task_out else methods_of_table
+    usual = list(USUAL) if methods is None and not leave_task_out else methods
     names = options.choose("methods", usual, make_methods())
     options.check_counts(repeats=repeats, folds=folds, seed=seed, jobs=jobs)
     if not 0.0 < fraction < 1.0:
@@ -105,7 +107,7 @@ def compare(
     rows = _rows(training, "classes" if training.classify else "counts" if loss == "poisson" else "numbers")
     if training.encoder.groups_:
         scales["feature_groups"] = training.encoder.groups_
-    parts = evaluation.splits(rows, repeats, fraction, seed, new_tasks=leave_task_out)
+    parts = splits(rows, repeats, fraction, seed, new_tasks=leave_task_out)
     if not any(np.ptp(own.y) > 0 for _, test in parts for own in rows.select(test).tasks):
         raise BadInput(
             "Nothing can be scored: no task has two different targets among the test rows. Use a smaller "
@@ -114,9 +116,7 @@ def compare(
     known = make_methods(**scales)
     chosen = {name: known[name] for name in names}
     with talk.status("compare", lines=True) as told:
-        found = evaluation.compare(
-            rows, parts, chosen, jobs=jobs or cpu_count(only_physical_cores=True), progress=told
-        )
+        found = judge(rows, parts, chosen, jobs=jobs or cpu_count(only_physical_cores=True), progress=told)
     one = task_noun(training.recipe.task_column)
     noun = one, plural(one)
     if output is not None:
@@ -135,7 +135,7 @@ def _rows(training: Training, kind: str) -> Any:
     """The table as rows of tasks; at least two tasks are needed."""
     import numpy as np
 
-    from mmtfl.report.rows import Rows
+    from mmtfl.report.methods import Rows
 
     X, y = np.asarray(training.X, dtype=float), np.asarray(training.y)
     if training.classify and y.ndim == 1:  # those of several targets are 0 and 1 already

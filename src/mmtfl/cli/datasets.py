@@ -93,7 +93,7 @@ def datasets(
 
 
 def _list(talk: FileOptions) -> int:
-    from mmtfl.datasets.catalogue import CATALOGUE
+    from mmtfl.datasets.simulate import CATALOGUE
 
     fields = ("name", "title", "tasks", "rows", "features")
     entries = [{field: getattr(entry, field) for field in fields} for entry in CATALOGUE.values()]
@@ -106,7 +106,7 @@ def _list(talk: FileOptions) -> int:
 
 
 def _make(name: str, options: dict[str, Any]) -> tuple[Any, str, list[str]]:
-    from mmtfl.datasets.catalogue import CATALOGUE, as_table
+    from mmtfl.datasets.simulate import CATALOGUE, as_table
 
     if name not in CATALOGUE:
         raise BadInput(f"There is no dataset {name!r}{suggest(name, list(CATALOGUE), 'names')}")

@@ -1,8 +1,7 @@
 """Pictures of fitted models, as scikit-learn's Display objects."""
 
 from mmtfl.plots.effect_displays import CurveDisplay, ForestDisplay, IntervalDisplay
-from mmtfl.plots.path_display import PathDisplay
-from mmtfl.plots.search_display import HistoryDisplay, SearchDisplay
+from mmtfl.plots.fit_displays import HistoryDisplay, PathDisplay, SearchDisplay
 from mmtfl.plots.sharing_map import SharedPartDisplay, SharingMapDisplay
 
 __all__ = [

@@ -22,12 +22,12 @@ from mmtfl.inference.heldout_errors import reliability
 from mmtfl.persistence.files import check_target, write_text
 from mmtfl.plots import CurveDisplay, HistoryDisplay, SearchDisplay
 from mmtfl.plots.figures import Learned, columns_of
-from mmtfl.plots.search_display import above_last, search_curves
+from mmtfl.plots.fit_displays import above_last, search_curves
 from mmtfl.plots.sharing_map import order_features, order_tasks
 from mmtfl.report import sentences
 from mmtfl.report.effect_page import EffectPage
 from mmtfl.report.evaluation import TITLES, Evaluation, evaluate
-from mmtfl.report.rows import N_FOLDS, kind_of_targets
+from mmtfl.report.methods import N_FOLDS, kind_of_targets
 from mmtfl.report.sentences import number, score, shortened
 from mmtfl.report.summary import ModelSummary, describe
 from mmtfl.wording import renamed

@@ -12,7 +12,7 @@ from mmtfl.inference.effect_table import effect_sentences
 from mmtfl.inference.heldout_errors import half_widths, has_counts, reliability
 from mmtfl.report.evaluation import Evaluation
 from mmtfl.report.judging import FEW_ROWS, LEVEL, HeldOut, Paired
-from mmtfl.report.rivals import RIVALS
+from mmtfl.report.methods import RIVALS
 from mmtfl.report.summary import ModelSummary, Noun
 from mmtfl.wording import count, with_article
 

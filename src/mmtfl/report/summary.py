@@ -18,7 +18,7 @@ from mmtfl.estimators.results import (
 )
 from mmtfl.inference.effect_table import effect_sentences, level_sentence
 from mmtfl.persistence.archive import plain
-from mmtfl.plots.search_display import score_name, search_curves
+from mmtfl.plots.fit_displays import score_name, search_curves
 from mmtfl.report.evaluation import Evaluation, evaluate
 from mmtfl.wording import noun_of_tasks, renamed
 
@@ -116,7 +116,7 @@ class SearchSummary:
         How much was tried.
     selection : str
         "best", or "one_se": the strongest alpha within a standard error of the best.
-    curves : list of mmtfl.plots.search_display.Curve
+    curves : list of mmtfl.plots.fit_displays.Curve
         One for each (p, k), for each task that has a strength of its own, or for each second strength.
     held_out : dict of lists
         ``heldout_scores_`` of the model: scores of each task on held-out rows.

@@ -51,7 +51,7 @@ def start(name: str, folder: Path) -> subprocess.Popen:
 
 def prepare(folder: Path) -> None:
     """The table and the model that the commands read."""
-    mmtfl(["datasets", "tasks", "--tasks", "6", "--features", "40", "-o", str(folder / "table.csv")])
+    mmtfl(["datasets", "tasks", "-o", str(folder / "table.csv")])
     os.chdir(folder)
     words = ["--task", "task", "--target", "y", "--alpha", "0.05", "-q", "-o", "model.mmtfl"]
     assert mmtfl(["fit", "table.csv", *words]) == 0

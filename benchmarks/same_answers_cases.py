@@ -361,7 +361,7 @@ def made() -> Cases:
     }
     for pattern in ("shared", "partial", "staircase", "outlier"):
         calls[pattern] = partial(run, make=make_tasks, n_samples=9, pattern=pattern)
-    calls["signal to noise"] = partial(run, make=make_tasks, n_samples=9, snr=3.0, correlation=0.4)
+    calls["correlated"] = partial(run, make=make_tasks, n_samples=9, noise=0.5, correlation=0.4)
     calls["classes"] = partial(run, make=make_tasks, n_samples=9, classification=True)
     for title, call in calls.items():
         yield f"datasets/{title}", Case(call)

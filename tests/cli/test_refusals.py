@@ -94,7 +94,7 @@ SHORT = {"FIT": "fit DATA", "CV": "cv DATA", "FILES": "fit PARQUET --task site"}
         ("report MODEL CLASSES -o NEW", "Target 'y' must hold numbers, but holds text"),
         ("datasets d3 -o NEW", "its name ends in .csv"),
         ("datasets hospital", "did you mean 'hospitals'?"),
-        ("datasets d1 --pattern shared", "--pattern has no meaning for 'd1'"),
+        ("datasets hospitals --noise 2", "--noise has no meaning for 'hospitals'"),
         ("datasets d1 --samples 0", "n_samples=0"),
         ("datasets --seed 1", "Name the dataset"),
         ("fit --task site -o NEW --target y DATA", "put the file first, because an option of several values"),

@@ -56,13 +56,6 @@ def test_noise_has_the_standard_deviation_asked_for(make):
     assert abs(residual.mean()) < 0.05
 
 
-def test_law_draws_the_coefficients_and_leaves_zeros_alone():
-    data = make_d2(n_samples=2, law=lambda rng, shape: 2.0 + rng.uniform(size=shape), random_state=0)
-    assert data.coef[data.support].min() >= 2.0
-    assert np.all(data.coef[~data.support] == 0)
-    assert len(np.unique(data.coef[data.support])) == data.support.sum()
-
-
 @pytest.mark.parametrize("make", [make_d1, make_d2, make_tasks])
 def test_the_seed_decides_everything(make):
     one, same, other = make(random_state=3), make(random_state=3), make(random_state=4)
@@ -109,13 +102,11 @@ def test_outlying_tasks_use_none_of_the_shared_features():
     assert not (odd & usual[0]).any()
 
 
-def test_sizes_come_from_a_number_a_range_or_a_list():
+def test_sizes_come_from_a_number_or_a_list():
     def sizes(n_samples, n_tasks=50):
         return np.bincount(make_tasks(n_tasks, n_samples, 10, n_informative=2, random_state=0).task)
 
     assert_array_equal(sizes(4), np.full(50, 4))
-    drawn = sizes((2, 5))
-    assert set(drawn) == {2, 3, 4, 5}
     assert_array_equal(sizes([2, 5], 2), [2, 5])
     assert_array_equal(sizes(np.array([1, 2, 3]), 3), [1, 2, 3])
 
@@ -125,18 +116,6 @@ def test_neighbouring_features_have_the_correlation_asked_for():
     distance = np.abs(np.subtract.outer(np.arange(6), np.arange(6)))
     # no entry of a sample covariance has a standard error above that of a variance, sqrt(2 / n)
     assert_allclose(np.cov(X.T), (-0.6) ** distance, atol=5 * np.sqrt(2 / len(X)))
-
-
-@pytest.mark.parametrize("classification", [False, True])
-def test_snr_sets_the_noise_of_every_task(classification):
-    data = make_tasks(3, 500, 8, n_informative=4, snr=5.0, classification=classification, random_state=0)
-    unit = np.pi**2 / 3 if classification else 1.0
-    for t in range(3):
-        X, _ = rows_of(data, t)
-        assert_allclose(np.mean((X @ data.coef[t]) ** 2) / (unit * data.noise[t] ** 2), 5.0)
-    if not classification:
-        residual = data.y - np.einsum("ij,ij->i", data.X, data.coef[data.task])
-        assert_allclose([residual[data.task == t].std() for t in range(3)], data.noise, rtol=0.1)
 
 
 def test_labels_follow_the_logistic_model():
@@ -151,7 +130,7 @@ def test_labels_follow_the_logistic_model():
 
 
 def test_small_classification_tasks_have_both_classes():
-    data = make_tasks(200, (2, 3), 5, n_informative=3, classification=True, random_state=0)
+    data = make_tasks(200, [2, 3] * 100, 5, n_informative=3, classification=True, random_state=0)
     counts = np.bincount(data.task * 2 + data.y, minlength=400)
     assert counts.min() >= 1
 
@@ -162,16 +141,11 @@ def test_small_classification_tasks_have_both_classes():
         ({"pattern": "ring"}, ValueError, "'staircase'"),
         ({"n_informative": 51}, ValueError, "n_features=50"),
         ({"n_informative": 26, "pattern": "outlier"}, ValueError, "52"),
-        ({"noise": 1.0, "snr": 2.0}, ValueError, "both given"),
         ({"noise": -1.0}, ValueError, "noise"),
-        ({"snr": 0.0}, ValueError, "snr"),
         ({"correlation": 1.0}, ValueError, "correlation"),
         ({"n_tasks": 2.0}, TypeError, "n_tasks"),
         ({"n_samples": 0}, ValueError, "n_samples"),
-        ({"n_samples": (5, 4)}, ValueError, "high end"),
-        ({"n_samples": [3, 4]}, ValueError, "expected 10"),
-        ({"law": "cauchy"}, ValueError, "law"),
-        ({"law": lambda rng, shape: rng.uniform(size=3)}, ValueError, "shape"),
+        ({"n_samples": [3, 4]}, ValueError, "or 10 of them"),
     ],
 )
 def test_wrong_options_are_named(options, error, words):

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json as jsons
 import math
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
@@ -13,12 +11,10 @@ from mmtfl.cli import options
 from mmtfl.cli.main import BadInput
 from mmtfl.cli.output import number, print_json, print_lines, print_table
 from mmtfl.cli.training import Training, read_training
-from mmtfl.wording import count, markdown_table, plural, task_noun, with_article
+from mmtfl.wording import count, plural, task_noun, with_article
 
 if TYPE_CHECKING:
     from mmtfl.report.evaluation import Comparison, Standing
-
-_FILES = ("comparison.md", "results.csv", "results.json")
 
 
 def compare(
@@ -36,7 +32,6 @@ def compare(
     leave_task_out: Annotated[bool, options.SWITCH, Parameter(group=options.MODEL)] = False,
     seed: Annotated[int, Parameter(group=options.MODEL)] = 0,
     jobs: Annotated[int | None, options.JOBS, Parameter(group=options.MODEL)] = None,
-    output: Annotated[Path | None, Parameter(name=["-o", "--output", "--out"], group=options.OUTPUT)] = None,
 ) -> int:
     """Compare methods on a table: which predicts best, and which come close.
 
@@ -53,7 +48,7 @@ def compare(
     Example:
 
       mmtfl datasets d1 -o d1.csv
-      mmtfl compare d1.csv --task task --target y -o comparison
+      mmtfl compare d1.csv --task task --target y
 
     Parameters
     ----------
@@ -79,8 +74,6 @@ def compare(
         Of everything random.
     jobs
         Processes; by default one per processor.
-    output
-        Folder for comparison.md, results.csv and results.json.
     """
     options.use_one_thread()
     import numpy as np
@@ -119,9 +112,6 @@ def compare(
         found = judge(rows, parts, chosen, jobs=jobs or cpu_count(only_physical_cores=True), progress=told)
     one = task_noun(training.recipe.task_column)
     noun = one, plural(one)
-    if output is not None:
-        _write(found, output, noun)
-        talk.say(f"Written: {', '.join(str(output / name) for name in _FILES)}")
     if talk.json:
         print_json(found)
     else:
@@ -202,16 +192,3 @@ def _sentence(found: Comparison, noun: tuple[str, str]) -> str:
     n_left = sum(not task["judged"] for task in found.tasks)
     left = f" {count(n_left, *noun)} with too few test rows did not count." if n_left else ""
     return f"{answer} (judged by {by}).{left}"
-
-
-def _write(found: Comparison, folder: Path, noun: tuple[str, str]) -> None:
-    from pandas import DataFrame
-
-    from mmtfl.persistence.archive import plain
-    from mmtfl.persistence.files import write_text
-
-    folder.mkdir(parents=True, exist_ok=True)
-    table = markdown_table(_columns(found, noun), [_cells(found, one) for one in found.standings])
-    write_text(folder / "comparison.md", f"{_sentence(found, noun)}\n\n{table}\n")
-    write_text(folder / "results.csv", DataFrame(found.tasks).to_csv(index=False))
-    write_text(folder / "results.json", jsons.dumps(plain(found), indent=1, allow_nan=False))

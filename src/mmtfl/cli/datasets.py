@@ -2,12 +2,12 @@
 
 import shlex
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from cyclopts import Group, Parameter
 
 from mmtfl.cli.main import BadInput
-from mmtfl.cli.options import SWITCH, TARGET_FILE, FileOptions
+from mmtfl.cli.options import TARGET_FILE, FileOptions
 from mmtfl.cli.output import check_table_output, print_csv, print_json, print_table, write_table
 from mmtfl.wording import suggest
 
@@ -24,12 +24,6 @@ def datasets(
     seed: Annotated[int | None, Parameter(group=_MADE)] = None,
     samples: Annotated[int | None, Parameter(group=_MADE)] = None,
     noise: Annotated[float | None, Parameter(group=_MADE)] = None,
-    tasks: Annotated[int | None, Parameter(group=_MADE)] = None,
-    features: Annotated[int | None, Parameter(group=_MADE)] = None,
-    pattern: Annotated[
-        Literal["shared", "partial", "staircase", "outlier"] | None, Parameter(group=_MADE)
-    ] = None,
-    classify: Annotated[bool, SWITCH, Parameter(group=_MADE)] = False,
     output: Annotated[Path | None, TARGET_FILE] = None,
     talk: FileOptions = FileOptions(),
 ) -> int:
@@ -41,7 +35,7 @@ def datasets(
 
       mmtfl datasets
       mmtfl datasets d1 --seed 1 -o d1.csv
-      mmtfl datasets tasks --tasks 5 --pattern partial --classify -o groups.parquet
+      mmtfl datasets tasks --samples 50 -o tasks.csv
 
     Parameters
     ----------
@@ -53,19 +47,10 @@ def datasets(
         Rows of each task.
     noise
         Standard deviation of the noise, 1 by default.
-    tasks
-        Number of tasks, of the dataset `tasks`.
-    features
-        Number of features, of the dataset `tasks`.
-    pattern
-        Which features a task uses, of the dataset `tasks`.
-    classify
-        Draw classes 0 and 1 in place of numbers, of the dataset `tasks`.
     output
         The table: .csv, .tsv, .parquet or .feather; without it, CSV on stdout.
     """
-    given: dict[str, Any] = {"seed": seed, "samples": samples, "noise": noise, "tasks": tasks}
-    given |= {"features": features, "pattern": pattern, "classification": classify or None}
+    given = {"seed": seed, "samples": samples, "noise": noise}
     options = {option: value for option, value in given.items() if value is not None}
     if name is None:
         if output is not None or options:
@@ -113,6 +98,5 @@ def _make(name: str, options: dict[str, Any]) -> tuple[Any, str, list[str]]:
     entry = CATALOGUE[name]
     idle = [option for option in options if option not in entry.options]
     if idle:
-        word = {"classification": "classify"}.get(idle[0], idle[0])
-        raise BadInput(f"--{word} has no meaning for {name!r}: leave it out.")
+        raise BadInput(f"--{idle[0]} has no meaning for {name!r}: leave it out.")
     return as_table(entry.bunch(**{"seed": 0, **options}))

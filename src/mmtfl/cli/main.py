@@ -30,7 +30,7 @@ COMMANDS = {
     "summarise": ("Sum up the rows of a site, which stay there.", "DATA --columns AGREED -o SUMMARY"),
     "finish": ("Finish a model of several sites at one of them, with its own rows.", "MODEL DATA -o MODEL"),
     "datasets": ("List datasets, or write one as a table.", "[NAME] [-o TABLE]"),
-    "compare": ("Compare methods on a table: which predicts best.", f"{_TABLE} [-o FOLDER]"),
+    "compare": ("Compare methods on a table: which predicts best.", _TABLE),
 }
 
 FAILED, BAD_INPUT, NOT_CONVERGED = 1, 2, 3

@@ -3,7 +3,7 @@
 At the end is what the command line has of them: names, titles and sizes, and any of them as one table.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any
@@ -13,7 +13,6 @@ from sklearn.utils import Bunch, check_random_state
 
 from mmtfl.errors import require
 
-Law = str | Callable[[np.random.RandomState, tuple[int, int]], Any]
 Sizes = int | Sequence[int] | np.ndarray
 
 # D2 of the paper: 10 common features, a staircase of 6 steps, 5 unused features; 10 + 85 + 5 = 100
@@ -21,23 +20,18 @@ D2_COMMON, D2_UNUSED = 10, 5
 D2_GROUPS, D2_STEP, D2_OVERLAP = 6, 20, 7
 
 
-def make_d1(
-    n_samples: Sizes = 200, noise: float = 1.0, *, law: Law = "normal", random_state: Any = None
-) -> Bunch:
+def make_d1(n_samples: Sizes = 200, noise: float = 1.0, *, random_state: Any = None) -> Bunch:
     """Draw the paper's D1: ten tasks that all use the same 60 of 100 features.
 
-    Rows are drawn from N(0, I) and ``y = X_t a_t + noise * N(0, 1)``, anew for every task.
+    Rows are drawn from N(0, I) and ``y = X_t a_t + noise * N(0, 1)``, anew for every task. Coefficients on the
+    support, whose law the paper does not print, are from N(0, 1).
 
     Parameters
     ----------
-    n_samples : int, (low, high) tuple or sequence of 10 ints, default=200
-        Rows per task: one number for all, a tuple from which each task's number is drawn (both ends
-        included), or a list with one number per task.
+    n_samples : int or sequence of 10 ints, default=200
+        Rows per task: one number for all, or one per task.
     noise : float, default=1.0
         Standard deviation of the noise.
-    law : "normal" or callable, default="normal"
-        Law of the coefficients on the support, which the paper does not print: N(0, 1), or
-        ``law(rng, shape)`` with a ``numpy.random.RandomState``, returning an array of that shape.
     random_state : int, RandomState or None, default=None
         Seed of everything random.
 
@@ -56,15 +50,12 @@ def make_d1(
     >>> data.support.sum(axis=1)
     array([60, 60, 60, 60, 60, 60, 60, 60, 60, 60])
     """
-    support = np.zeros((10, 100), dtype=bool)
-    support[:, :60] = True
     description = "D1: 10 tasks, features 0-59 used by all, 60-99 by none."
-    return _draw(check_random_state(random_state), support, n_samples, law, description, noise=noise)[0]
+    rng = check_random_state(random_state)
+    return _draw(rng, _shared(rng, 10, 100, 60), n_samples, description, noise=noise)
 
 
-def make_d2(
-    n_samples: Sizes = 200, noise: float = 1.0, *, law: Law = "normal", random_state: Any = None
-) -> Bunch:
+def make_d2(n_samples: Sizes = 200, noise: float = 1.0, *, random_state: Any = None) -> Bunch:
     """Draw the paper's D2: twenty tasks in six groups, whose features form a staircase.
 
     Features 0-9 are used by all tasks and 95-99 by none. In between, each group uses 20 consecutive
@@ -73,12 +64,10 @@ def make_d2(
 
     Parameters
     ----------
-    n_samples : int, (low, high) tuple or sequence of 20 ints, default=200
+    n_samples : int or sequence of 20 ints, default=200
         Rows per task, as in :func:`make_d1`.
     noise : float, default=1.0
         Standard deviation of the noise.
-    law : "normal" or callable, default="normal"
-        Law of the coefficients on the support, as in :func:`make_d1`.
     random_state : int, RandomState or None, default=None
         Seed of everything random.
 
@@ -98,14 +87,13 @@ def make_d2(
     """
     # array_split: six groups of twenty tasks, as equal as possible
     group = np.concatenate([np.full(len(g), i) for i, g in enumerate(np.array_split(range(20), D2_GROUPS))])
-    support = np.zeros((20, 100), dtype=bool)
-    support[:, :D2_COMMON] = True
+    rng = check_random_state(random_state)
+    support = _shared(rng, 20, 100, D2_COMMON)
     for t, g in enumerate(group):
         first = D2_COMMON + g * (D2_STEP - D2_OVERLAP)
         support[t, first : first + D2_STEP] = True
     description = "D2: 20 tasks in 6 groups, a staircase of shared features."
-    data, _ = _draw(check_random_state(random_state), support, n_samples, law, description, noise=noise)
-    return Bunch(**data, group=group)
+    return Bunch(**_draw(rng, support, n_samples, description, noise=noise), group=group)
 
 
 def make_tasks(
@@ -115,10 +103,8 @@ def make_tasks(
     *,
     pattern: str = "shared",
     n_informative: int = 10,
-    noise: float | None = None,
-    snr: float | None = None,
+    noise: float = 1.0,
     correlation: float = 0.0,
-    law: Law = "normal",
     classification: bool = False,
     random_state: Any = None,
 ) -> Bunch:
@@ -136,24 +122,19 @@ def make_tasks(
     ----------
     n_tasks : int, default=10
         Number of tasks.
-    n_samples : int, (low, high) tuple or sequence of n_tasks ints, default=100
-        Rows per task: one number for all, a tuple from which each task's number is drawn (both ends
-        included), or a list with one number per task.
+    n_samples : int or sequence of n_tasks ints, default=100
+        Rows per task: one number for all, or one per task.
     n_features : int, default=50
         Number of features.
     pattern : {"shared", "partial", "staircase", "outlier"}, default="shared"
         Which features each task uses.
     n_informative : int, default=10
         Number of features each task uses.
-    noise : float, default=None
+    noise : float, default=1.0
         Scale of the noise: of N(0, 1) in regression, and of the standard logistic law in
-        classification, where 1 gives exactly the logistic model. None means 1, unless ``snr`` is given.
-    snr : float, default=None
-        Instead of ``noise``: ratio of the variances of signal and noise, the same in every task.
+        classification, where 1 gives exactly the logistic model.
     correlation : float, default=0.0
         Correlation of neighbouring features; it falls off as ``correlation ** |i - j|``.
-    law : "normal" or callable, default="normal"
-        Law of the coefficients on the support: N(0, 1), or ``law(rng, shape)``.
     classification : bool, default=False
         Draw labels 0 and 1 in place of a continuous target. A task with at least two rows has both
         labels: should all be equal, the row nearest the boundary gets the other one.
@@ -164,36 +145,31 @@ def make_tasks(
     -------
     Bunch
         ``X``, ``y``, ``task`` stacked rows; ``coef`` and ``support`` (n_tasks, n_features) the truth;
-        ``noise`` (n_tasks,) the scale used; ``feature_names``, ``task_names``, ``DESCR``; for the
-        outlier pattern also ``outlier`` (n_tasks,), True for the odd ones.
+        ``feature_names``, ``task_names``, ``DESCR``; for the outlier pattern also ``outlier`` (n_tasks,),
+        True for the odd ones.
 
     Examples
     --------
     >>> from mmtfl.datasets import make_tasks
-    >>> data = make_tasks(4, (5, 20), 30, pattern="partial", n_informative=8, random_state=0)
+    >>> data = make_tasks(4, 20, 30, pattern="partial", n_informative=8, random_state=0)
     >>> data.support.sum(axis=1)
     array([8, 8, 8, 8])
     >>> bool(data.support[:, :4].all())
     True
     """
-    _check_count("n_tasks", n_tasks, 1)
-    _check_count("n_features", n_features, 1)
-    _check_count("n_informative", n_informative, 0)
+    for name, value in (("n_tasks", n_tasks), ("n_features", n_features)):
+        _check(name, value, Integral, 1)
+    _check("n_informative", n_informative, Integral, 0)
     if n_informative > n_features:
         raise ValueError(f"n_informative={n_informative} is more than n_features={n_features}: lower it.")
     if pattern not in PATTERNS:
         raise ValueError(f"pattern={pattern!r} is unknown: choose one of {', '.join(map(repr, PATTERNS))}.")
-    if noise is not None and snr is not None:
-        raise ValueError(f"noise={noise} and snr={snr} are both given: give one of them.")
-
     rng = check_random_state(random_state)
     support = PATTERNS[pattern](rng, n_tasks, n_features, n_informative)
     kind = "classification" if classification else "regression"
     description = f"Simulated {kind}, {pattern} pattern, {n_tasks} tasks."
-    options = {"noise": 1.0 if noise is None else noise, "snr": snr, "correlation": correlation}
-    options["classification"] = classification
-    data, scale = _draw(rng, support, n_samples, law, description, **options)
-    data["noise"] = scale
+    options: dict[str, Any] = {"noise": noise, "correlation": correlation, "classification": classification}
+    data = _draw(rng, support, n_samples, description, **options)
     if pattern == "outlier":
         data["outlier"] = np.arange(n_tasks) >= n_tasks - _n_outliers(n_tasks)
     return data
@@ -247,87 +223,44 @@ def _add_own(rng, support, tasks, first, n_own):
 PATTERNS = {"shared": _shared, "partial": _partial, "staircase": _staircase, "outlier": _outlier}
 
 
-def _draw(
-    rng, support, n_samples, law, description, *, noise, snr=None, correlation=0.0, classification=False
-):
-    """Draw tasks with these supports; returns the data and the scale of each task's noise."""
+def _draw(rng, support, n_samples, description, *, noise, correlation=0.0, classification=False):
+    """Draw tasks with these supports."""
+    _check("noise", noise, Real, 0)
     n_tasks, n_features = support.shape
-    sizes = _sizes(n_samples, n_tasks, rng)
-    coef = _coefficients(rng, support, law)
+    sizes = _sizes(n_samples, n_tasks)
+    coef = np.where(support, rng.standard_normal(support.shape), 0.0)
     X = _design(rng, sizes.sum(), n_features, correlation)
     task, ends = np.repeat(np.arange(n_tasks), sizes), np.cumsum(sizes)
     signal = np.concatenate([X[end - n : end] @ a for end, n, a in zip(ends, sizes, coef, strict=True)])
-    scale = _noise_scale(signal, task, n_tasks, noise, snr, np.pi**2 / 3 if classification else 1.0)
     if classification:
-        y = _labels(signal + scale[task] * rng.logistic(size=len(signal)), sizes)
+        y = _labels(signal + noise * rng.logistic(size=len(signal)), sizes)
     else:
-        y = signal + scale[task] * rng.standard_normal(len(signal))
+        y = signal + noise * rng.standard_normal(len(signal))
     names = {
         "feature_names": [f"x{j}" for j in range(n_features)],
         "task_names": [f"task{t}" for t in range(n_tasks)],
     }
-    return Bunch(X=X, y=y, task=task, coef=coef, support=support, **names, DESCR=description), scale
+    return Bunch(X=X, y=y, task=task, coef=coef, support=support, **names, DESCR=description)
 
 
-def _sizes(n_samples, n_tasks, rng):
-    """Number of rows of each task: a tuple of two is a range, any other sequence has one number per task."""
-    if isinstance(n_samples, Integral):
-        _check_count("n_samples", n_samples, 1)
-        return np.full(n_tasks, n_samples, dtype=int)
-    if isinstance(n_samples, tuple) and len(n_samples) == 2:
-        low, high = n_samples
-        _check_count("the low end of n_samples", low, 1)
-        _check_count("the high end of n_samples", high, low)
-        return rng.randint(low, high + 1, size=n_tasks)
+def _sizes(n_samples, n_tasks):
+    """Number of rows of each task."""
     sizes = np.asarray(n_samples)
-    if sizes.ndim != 1 or sizes.dtype.kind not in "iu":
-        raise TypeError(
-            f"n_samples={n_samples!r} is not understood: give one int, a (low, high) tuple of ints, "
-            f"or a list of {n_tasks} ints."
-        )
-    if len(sizes) != n_tasks or sizes.min() < 1:
-        raise ValueError(f"n_samples={n_samples!r}: expected {n_tasks} numbers, each 1 or more.")
-    return sizes.astype(int)
+    if sizes.dtype.kind not in "iu" or sizes.shape not in ((), (n_tasks,)) or sizes.min() < 1:
+        raise ValueError(f"n_samples={n_samples!r}: expected an int of 1 or more, or {n_tasks} of them.")
+    return np.broadcast_to(sizes, n_tasks)
 
 
-def _coefficients(rng, support, law):
-    if isinstance(law, str):
-        if law != "normal":
-            raise ValueError(f"law={law!r} is unknown: use 'normal' or a function law(rng, shape).")
-        values = rng.standard_normal(support.shape)
-    elif callable(law):
-        values = np.asarray(law(rng, support.shape), dtype=float)
-    else:
-        raise TypeError(f"law={law!r} is neither 'normal' nor a function law(rng, shape).")
-    if values.shape != support.shape:
-        raise ValueError(f"law gave an array of shape {values.shape}, expected {support.shape}.")
-    return np.where(support, values, 0.0)
-
-
-def _design(rng, n_rows, n_features, correlation):
-    """Draw normal features of unit variance and correlation ** |i - j|, an AR(1) process along each row."""
-    rho = _number("correlation", correlation)
+def _design(rng, n_rows, n_features, rho):
+    """Draw normal features of unit variance and correlation rho ** |i - j|, AR(1) along each row."""
     if not -1 < rho < 1:
-        raise ValueError(f"correlation={correlation!r}: expected a number between -1 and 1, both excluded.")
+        raise ValueError(f"correlation={rho!r}: expected a number between -1 and 1, both excluded.")
     X = rng.standard_normal((n_rows, n_features))
     if rho:
         innovation = np.sqrt(1.0 - rho**2)
         for j in range(1, n_features):
             X[:, j] = rho * X[:, j - 1] + innovation * X[:, j]
     return X
-
-
-def _noise_scale(signal, task, n_tasks, noise, snr, unit_variance):
-    """Scale of the noise of each task; ``unit_variance`` is the variance of its law at scale one."""
-    if snr is None:
-        if not 0 <= _number("noise", noise) < np.inf:
-            raise ValueError(f"noise={noise!r}: expected a finite number that is 0 or more.")
-        return np.full(n_tasks, float(noise))
-    if not 0 < _number("snr", snr) < np.inf:
-        raise ValueError(f"snr={snr!r}: expected a positive number.")
-    # the mean square, because the variance within a task of one row is zero
-    power = np.bincount(task, signal**2, minlength=n_tasks) / np.bincount(task, minlength=n_tasks)
-    return np.sqrt(power / snr / unit_variance)
 
 
 def _labels(latent, sizes):
@@ -341,17 +274,12 @@ def _labels(latent, sizes):
     return y
 
 
-def _number(name, value) -> float:
-    if not isinstance(value, Real) or isinstance(value, bool):
-        raise TypeError(f"{name}={value!r}: expected a number, got {type(value).__name__}.")
-    return float(value)
-
-
-def _check_count(name, value, least):
-    if not isinstance(value, Integral) or isinstance(value, bool):
-        raise TypeError(f"{name}={value!r}: expected an int, got {type(value).__name__}.")
-    if value < least:
-        raise ValueError(f"{name}={value}: expected {least} or more.")
+def _check(name, value, kind, least):
+    if not isinstance(value, kind) or isinstance(value, bool):
+        expected = "an int" if kind is Integral else "a number"
+        raise TypeError(f"{name}={value!r}: expected {expected}, got {type(value).__name__}.")
+    if not least <= value < np.inf:
+        raise ValueError(f"{name}={value}: expected {least} or more, and finite.")
 
 
 # -- a table of patients, with several kinds of targets ------------------------------------------------------
@@ -447,8 +375,7 @@ def _effects(names: np.ndarray, features: list[str]) -> np.ndarray:
     return effects
 
 
-SIMULATED = ("seed", "samples", "noise")
-_NAMES = {"seed": "random_state", "samples": "n_samples", "tasks": "n_tasks", "features": "n_features"}
+SIMULATED = {"seed": "random_state", "samples": "n_samples", "noise": "noise"}
 
 
 @dataclass(frozen=True)
@@ -461,11 +388,11 @@ class Entry:
     rows: int
     tasks: int
     features: int
-    options: tuple[str, ...] = SIMULATED  # what the command line may choose
+    options: tuple[str, ...] = tuple(SIMULATED)  # what the command line may choose
 
     def bunch(self, **options: Any) -> Any:
         """Make the data with these options."""
-        return self.make(**{_NAMES.get(name, name): value for name, value in options.items()})
+        return self.make(**{SIMULATED[name]: value for name, value in options.items()})
 
 
 def as_table(bunch: Any) -> tuple[Any, str, list[str]]:
@@ -503,12 +430,10 @@ def as_table(bunch: Any) -> tuple[Any, str, list[str]]:
     return frame, "task", ["y"]
 
 
-_MANY = "any number of tasks, in several patterns of sharing"
-_MORE = (*SIMULATED, "tasks", "features", "pattern", "classification")
 _ENTRIES = [
     Entry("d1", "the paper's D1: 60 features shared by all", make_d1, 2000, 10, 100),
     Entry("d2", "the paper's D2: a staircase of features", make_d2, 4000, 20, 100),
     Entry("hospitals", "patients of 8 hospitals", make_hospitals, 720, 8, 12, ("seed",)),
-    Entry("tasks", _MANY, make_tasks, 1000, 10, 50, _MORE),
+    Entry("tasks", "10 features of 50, shared by all", make_tasks, 1000, 10, 50),
 ]
 CATALOGUE = {entry.name: entry for entry in _ENTRIES}

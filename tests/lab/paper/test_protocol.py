@@ -39,7 +39,6 @@ def small_pool(seed, classification=False):
         6,
         n_informative=2,
         noise=0.3,
-        law=lambda rng, shape: rng.choice([1.0, 2.0], shape),  # of one sign, so that pooling learns too
         classification=classification,
         random_state=seed,
     )

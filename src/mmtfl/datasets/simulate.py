@@ -23,8 +23,8 @@ D2_GROUPS, D2_STEP, D2_OVERLAP = 6, 20, 7
 def make_d1(n_samples: Sizes = 200, noise: float = 1.0, *, random_state: Any = None) -> Bunch:
     """Draw the paper's D1: ten tasks that all use the same 60 of 100 features.
 
-    Rows are drawn from N(0, I) and ``y = X_t a_t + noise * N(0, 1)``, anew for every task. Coefficients on the
-    support, whose law the paper does not print, are from N(0, 1).
+    Rows are drawn from N(0, I) and ``y = X_t a_t + noise * N(0, 1)``, anew for every task.
+    Coefficients on the support, whose law the paper does not print, are from N(0, 1).
 
     Parameters
     ----------

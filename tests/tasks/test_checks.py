@@ -156,6 +156,8 @@ def test_clean_designs_pass_as_they_are(make, dtype):
     ("X", "error", "match"),
     [
         (np.ones(3), ValueError, "Expected 2D array, got 1D array instead.*Reshape"),
+        (np.ones(3), ValueError, "(?s)Expected 2D array, got 1D array instead.*Reshape"),
+        (np.ones((1, 2, 3)), ValueError, "got 3D array"),
         (5.0, ValueError, "got 0D array"),
         (sparse.coo_array(np.ones(3)), ValueError, "got a 1D sparse array"),
         (np.ones((0, 2)), ValueError, r"0 sample\(s\) \(shape=\(0, 2\)\)"),

@@ -5,6 +5,7 @@ import gc
 import os
 import re
 import sys
+import traceback
 from collections.abc import Sequence
 from contextlib import suppress
 from contextvars import ContextVar
@@ -140,6 +141,8 @@ def _run(words: list[str]) -> int:
     except (cyclopts.CycloptsError, BadInput, TableError) as error:
         return _refuse(error)
     except (ValueError, TypeError, ImportError) as error:  # of the library, whose parameters are options here
+        if not _is_worded(error):
+            raise
         return _refuse(BadInput(_with_options(str(error))))
     except BrokenPipeError:  # whoever read our output has seen enough, as in `mmtfl ... | head`
         _give_up_stdout()
@@ -188,15 +191,21 @@ def _short_help() -> Any:
     whole = DefaultFormatter()
 
     def show(console: Any, options: Any, panel: Any) -> None:
-        entries = [one for one in panel.entries if not FIRST_SCREEN.isdisjoint(_names(one))]
+        entries = [
+            one
+            for one in panel.entries
+            if not FIRST_SCREEN.isdisjoint([*one.positive_names, one.positional_label])
+        ]
         if entries:
             whole(console, options, panel.copy(entries=entries))
 
     return show
 
 
-def _names(entry: Any) -> list[str]:
-    return [*entry.positive_names, entry.positional_label or ""]
+def _is_worded(error: Exception) -> bool:
+    """Whether a `raise` in Python made the error, for a reader; of others, the traceback is the message."""
+    line = traceback.extract_tb(error.__traceback__)[-1].line
+    return not line or line.startswith("raise")
 
 
 def _with_options(text: str) -> str:

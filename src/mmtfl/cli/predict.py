@@ -1,6 +1,8 @@
 """`mmtfl predict`: a table, with the predictions of a model beside it."""
 
 import warnings
+from collections import Counter
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -171,16 +173,10 @@ def check_known_tasks(model: Any, labels: Any, remedy: str) -> None:
         )
 
 
-def new_tasks(model: Any, labels: Any) -> dict[Any, int]:
+def new_tasks(model: Any, labels: Any) -> Mapping[Any, int]:
     """Number of rows of every task that the model does not know, in order of appearance."""
-    import numpy as np
-
-    if labels is None:
-        return {}
-    new = labels[~np.isin(labels, model.tasks_)]
-    found, first, counts = np.unique(new, return_index=True, return_counts=True)
-    order = np.argsort(first)
-    return dict(zip(found[order].tolist(), counts[order].tolist(), strict=True))
+    known = set(model.tasks_.tolist())
+    return {} if labels is None else Counter(label for label in labels.tolist() if label not in known)
 
 
 def _recipe_for(model: Any, task: str | None) -> Any:

@@ -25,7 +25,7 @@ from mmtfl.estimators.search import TaskSearch
 from mmtfl.estimators.two_strength_search import TwoStrengthCV
 from mmtfl.model_selection.splitting import TaskKFold, TaskTimeSplit
 from mmtfl.report.judging import OF_THE_OTHER, HeldOut, Paired
-from mmtfl.report.methods import RIVALS, Fold, Method, Predict, Rows, kind_of_targets
+from mmtfl.report.methods import RIVALS, Fold, Method, Predict, Rows, fitted_to, kind_of_targets
 
 MOST_ENTRIES = 1_000_000  # of X that the models are refitted on: about a minute
 MOST_TUNED = 200_000  # of X that a search is made again on: about half a minute too
@@ -380,8 +380,7 @@ def again(model: Any, *, tuned: bool) -> Method:
 
     def fit(part: Rows) -> Predict:
         folds = {"cv": part.folds()} if tuned else {}
-        own = clone(unfitted).set_params(**folds).fit(part.design, part.y, **part.known)
-        return lambda asked: asked.means(own)
+        return fitted_to(part, clone(unfitted).set_params(**folds))
 
     return Method(TITLES["own"], fit)
 

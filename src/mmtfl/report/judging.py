@@ -170,13 +170,15 @@ class HeldOut:
 
     def explained(self, who: str) -> float:
         """Share of all differences between rows that a model explains; 0 is the mean of all rows."""
-        null = row_losses(self.kind, self.y, np.full(len(self.y), self.y.mean())).sum()
-        return float(1.0 - self.losses[who].sum() / null) if null > ROUNDING else math.nan
+        return self._share(who, row_losses(self.kind, self.y, np.full(len(self.y), self.y.mean())))
 
     def explained_within(self, who: str) -> float:
         """Share of the differences within tasks that a model explains; 0 is the mean of each task."""
-        null = float(self._null.sum())
-        return float(1.0 - self.losses[who].sum() / null) if null > ROUNDING else math.nan
+        return self._share(who, self._null)
+
+    def _share(self, who: str, null: np.ndarray) -> float:
+        total = float(null.sum())
+        return 1.0 - self.total(who) / total if total > ROUNDING else math.nan
 
     def score_by_task(self, who: str) -> np.ndarray:
         """Share explained in each task, or its concordance for classes; NaN where it does not count."""

@@ -387,6 +387,12 @@ RIVALS = {
 # -- this library's ------------------------------------------------------------------------------------------
 
 
+def fitted_to(rows: Rows, model: Any) -> Predict:
+    """A model of this library, fitted to rows."""
+    model.fit(rows.design, rows.y, **rows.known)
+    return lambda asked: asked.means(model)
+
+
 def _options(rows: Rows, given: Mapping[str, Any]) -> dict[str, Any]:
     """Arguments of an estimator of these targets: only numbers have a scale."""
     if rows.kind == "numbers":
@@ -398,17 +404,13 @@ def _options(rows: Rows, given: Mapping[str, Any]) -> dict[str, Any]:
 def _search(rows: Rows, *, folds: int = 3, **given: Any) -> Predict:
     kind: Any = MMTFLClassifierCV if rows.kind == "classes" else MMTFLRegressorCV
     own = {"alphas": 30, "effects": False, **_options(rows, given)}
-    model = kind(cv=rows.folds(folds), **own)
-    model.fit(rows.design, rows.y, **rows.known)
-    return lambda asked: asked.means(model)
+    return fitted_to(rows, kind(cv=rows.folds(folds), **own))
 
 
 def _two_strengths(pair: tuple[Any, Any], rows: Rows, *, folds: int = 3, **given: Any) -> Predict:
     given.pop("feature_groups", None)
     one = pair[rows.kind == "classes"](**_options(rows, given))
-    model = TwoStrengthCV(one, strengths=8, cv=rows.folds(folds))
-    model.fit(rows.design, rows.y, **rows.known)
-    return lambda asked: asked.means(model)
+    return fitted_to(rows, TwoStrengthCV(one, strengths=8, cv=rows.folds(folds)))
 
 
 def methods_of_table(**options: Any) -> dict[str, Method]:

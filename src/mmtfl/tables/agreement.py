@@ -41,11 +41,6 @@ FORMAT = "mmtfl agreement 1"
 _QUANTILES = (0.05, 0.35, 0.65, 0.95)  # four knots cost two columns, and allow a bend in each direction
 
 
-def _check_unit(centre: float, scale: float) -> None:
-    if not (np.isfinite([centre, scale]).all() and scale > 0.0):
-        raise ValueError(f"a column has the scale {scale!r}, which is not positive")
-
-
 @dataclass(frozen=True)
 class AgreedColumn(ColumnCode):
     """How all sites code a column, and what is said of it besides.
@@ -54,15 +49,11 @@ class AgreedColumn(ColumnCode):
     ----------
     unit : str
         Of numbers: the unit in which all sites write them.
-    centre, scale : float
-        Sums are over (value - centre) / scale; by default those of zeros and ones.
     knots : tuple of float
         Of numbers that may act by a curve: where its pieces meet.
     """
 
     unit: str = ""
-    centre: float = 0.5
-    scale: float = 0.47
     knots: tuple[float, ...] = ()
 
     def as_dict(self) -> dict[str, Any]:
@@ -73,7 +64,6 @@ class AgreedColumn(ColumnCode):
         at = self.knots
         if at and not (3 <= len(at) <= 6 and np.isfinite(at).all() and np.diff(at).min() > 0.0):
             raise ValueError(f"knots {list(at)!r} are not three to six numbers that rise")
-        _check_unit(self.centre, self.scale)
 
 
 _USUAL = plain(AgreedColumn(""))
@@ -99,8 +89,6 @@ class Agreement:
     task: str
     task_kind: Literal["str", "int"]
     target: str
-    target_centre: float
-    target_scale: float
     folds: int
     seed: int
     least_rows: int
@@ -109,7 +97,6 @@ class Agreement:
 
     def __post_init__(self) -> None:
         check_least(self.least_rows)
-        _check_unit(self.target_centre, self.target_scale)
         if not 2 <= self.folds <= 100:
             raise ValueError(f"folds={self.folds}: expected 2 or more, and 100 at most.")
         if not 0 <= self.seed < 2**32 or not self.columns:
@@ -174,13 +161,11 @@ class Agreement:
         no_feature = [name for name in curves if name not in encoder.columns_]
         if no_feature:
             raise ValueError(f"Column {no_feature[0]!r} is no feature: it has no curve.")
-        centre, scale = _round_scale(table.get_column(target), encoder)
+        numbers_of(table.get_column(target).to_native(), "Target", [as_text(code) for code in missing])
         return cls(
             task=task,
             task_kind=label_kind(table.get_column(task).to_native()),
             target=target,
-            target_centre=centre,
-            target_scale=scale,
             folds=int(folds),
             seed=int(seed),
             least_rows=int(least_rows),
@@ -308,11 +293,7 @@ class Agreement:
             check_cells(cells, who, self.least_rows)
             for name, at in self.knots.items():
                 check_knots(cells[name], at, column=name, who=who, least=self.least_rows)
-        units = {name: (code.centre, code.scale) for code in self.columns for name in code.features}
-        units[self.target] = self.target_centre, self.target_scale
-        return SiteSummary.of_rows(
-            tasks, fold, self.as_dict(), target=self.target, curves=self.knots, units=units
-        )
+        return SiteSummary.of_rows(tasks, fold, self.as_dict(), target=self.target, curves=self.knots)
 
     def _cells(self, X: np.ndarray) -> dict[str, np.ndarray]:
         """Features, and of words the reference level too, by name."""
@@ -335,22 +316,9 @@ def _agreed(
         if code.kind == "date":
             year = np.datetime64(int(np.floor(first)), "D").astype("datetime64[Y]")
             first = float(year.astype("datetime64[D]").astype(int))
-        centre, scale = _round_scale(table.get_column(code.name), encoder, first)
         fill = float(f"{code.fill + code.first - first:.2g}")
-        known |= {"unit": units.get(code.name, ""), "centre": centre, "scale": scale}
-        known |= {"fill": fill, "first": first}
+        known |= {"unit": units.get(code.name, ""), "fill": fill, "first": first}
     return AgreedColumn(**{**vars(code), "fills": (), "indicated": False, **known})
-
-
-def _round_scale(column: Any, encoder: TableEncoder, first: float = 0.0) -> tuple[float, float]:
-    """Round numbers near the middle and the spread of a column of numbers."""
-    numbers = read_cells(column, map(as_text, encoder.missing)).numbers
-    if numbers is None:
-        raise ValueError(f"The target {column.name!r} does not hold numbers: other targets need the rows.")
-    spread = float(f"{np.nanstd(numbers):.2g}") or 1.0
-    # no power of ten: means of numbers with few digits would keep these digits
-    spread = 1.1 * spread if np.isclose(np.log10(spread) % 1.0, 0.0) else spread
-    return float(f"{np.nanmedian(numbers - first):.2g}"), spread
 
 
 def _round_knots(code: ColumnCode, table: Any, encoder: TableEncoder) -> tuple[float, ...]:
@@ -425,10 +393,11 @@ def _in_words(code: AgreedColumn) -> Iterator[str]:
 def _smallest(summary: SiteSummary, agreed: Agreement) -> tuple[int, str]:
     """The cell with the fewest rows that the file tells of: a part, or a category in one."""
     cells = {"": summary.n_rows}
-    mean = summary.original()[0]
     for code, own in agreed.features_of_columns():
         if not code.is_number:
-            counts = np.moveaxis(np.rint(mean[..., own] * summary.n_rows[..., None]).astype(int), -1, 0)
+            counts = np.moveaxis(
+                np.rint(summary.mean[..., own] * summary.n_rows[..., None]).astype(int), -1, 0
+            )
             counts = [*counts, summary.n_rows - counts.sum(axis=0)]
             levels = (f"{code.name}={level} in " for level in (*code.levels, code.reference))
             cells |= dict(zip(levels, counts, strict=True))
@@ -442,8 +411,8 @@ def _smallest(summary: SiteSummary, agreed: Agreement) -> tuple[int, str]:
 
 def _constant(summary: SiteSummary) -> list[str]:
     """A sentence on columns that do not vary in a task, so that their mean is the value of every row."""
-    mean, scatter = summary.original()
-    squares = np.diagonal(scatter, axis1=2, axis2=3).sum(axis=1)
+    mean = summary.mean
+    squares = np.diagonal(summary.scatter, axis1=2, axis2=3).sum(axis=1)
     found = [
         f"{summary.columns[j]} in task {summary.labels[t]!r}"
         for t, j in np.argwhere(squares <= 1e-20 * (mean**2).sum(axis=1))

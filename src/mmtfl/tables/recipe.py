@@ -206,14 +206,7 @@ class TableRecipe:
 
     def weights(self, frame: Any) -> np.ndarray | None:
         """Read the weight of each row; None where no column holds them."""
-        weights = self._numbers(frame, self.weight_column, "Weight")
-        if weights is not None and (weights < 0).any():
-            row = int((weights < 0).argmax())
-            raise TableError(
-                f"Weight {self.weight_column!r} is {weights[row]:g} in data row {row + 1}: it must be 0 "
-                "(the row is left out) or more."
-            )
-        return weights
+        return self._numbers(frame, self.weight_column, "Weight")
 
     def groups(self, frame: Any) -> np.ndarray | None:
         """Read the group of each row; None where no column holds them."""

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
+from sklearn.utils import check_array
 
 from mmtfl.tasks.frames import FLOATS, as_float, check_not_lazy, frame_design, is_missing, open_frame
 from mmtfl.wording import count, not_finite_kind, show
@@ -43,18 +44,8 @@ def check_design(
         if names is None and any(isinstance(column, str) for column in frame.columns):
             names = frame.columns  # a frame with numbers for column names has no names
         X = frame_design(frame, name)
-    if X.ndim != 2:
-        raise ValueError(
-            f"Expected 2D array, got {X.ndim}D array instead: {name} has shape {X.shape}. Reshape your data "
-            "with reshape(-1, 1) if it is one feature, or reshape(1, -1) if it is one row."
-        )
-    if X.shape[0] == 0:
-        raise ValueError(f"Found array with 0 sample(s) (shape={X.shape}): {name} needs at least one row.")
-    if X.shape[1] == 0:
-        raise ValueError(
-            f"Found array with 0 feature(s) (shape={X.shape}) while a minimum of 1 is required: {name} "
-            "needs at least one column."
-        )
+    if X.ndim != 2 or 0 in X.shape:
+        check_array(X, accept_sparse=True, ensure_all_finite=False, input_name=name)  # words the error
     return X, check_feature_names(names, X.shape[1])
 
 
@@ -89,15 +80,8 @@ def check_feature_names(feature_names: Any, n_features: int) -> tuple[str, ...] 
 
 
 def _sparse_design(X: Any, name: str) -> Any:
-    if X.ndim != 2:
-        raise ValueError(f"Expected a 2D {name}, got a {X.ndim}D sparse array: reshape it.")
-    given, X = X, X if X.format in ("csr", "csc") else X.tocsr()
-    if X.dtype.kind == "c":
-        raise ValueError(f"Complex data not supported: {name} is a sparse matrix of {X.dtype}.")
-    if X.dtype.kind not in "fiub":
-        raise TypeError(f"{name} must hold numbers, but is a sparse matrix of {X.dtype}.")
-    if X.dtype not in FLOATS:
-        X = X.astype(np.float64)
+    given = X
+    X = check_array(X, accept_sparse=("csr", "csc"), dtype=FLOATS, ensure_all_finite=False, input_name=name)
     # column norms would square duplicated entries one by one, and slicing needs sorted ones
     if not X.has_canonical_format or X.data.size != X.nnz:
         X = X.copy() if X is given else X

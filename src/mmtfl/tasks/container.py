@@ -229,7 +229,7 @@ class Tasks:
             The rows, held once for all tasks.
         Y : array-like or frame of shape (n_rows, n_tasks)
             Targets.
-        sample_weight : array-like of shape (n_rows,) or (n_rows, n_tasks), optional
+        sample_weight : array-like of shape (n_rows,), optional
             Weights of the rows, or of the single observations.
         labels : array-like of shape (n_tasks,), optional
             Task labels, all different; by default the columns of a frame, or 0, 1, 2, ...

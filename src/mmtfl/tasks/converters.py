@@ -155,7 +155,7 @@ def observe_checked_rows(
     position, rows = np.nonzero(observed)
     weights = None
     if sample_weight is not None:
-        weights = _observed_weights(sample_weight, observed)
+        weights = np.broadcast_to(check_weights(sample_weight, X.shape[0]), observed.shape)[observed]
         weights = check_weights(weights, len(rows), of="the container")
         check_task_weights(weights, observation_task=position, labels=labels)
     known = None if offset is None else check_offset(offset, *Y.shape).T[observed]
@@ -194,20 +194,6 @@ def _observed_targets(Y: np.ndarray, labels: np.ndarray) -> np.ndarray:
             "leave the column out."
         )
     return observed
-
-
-def _observed_weights(sample_weight: Any, observed: np.ndarray) -> np.ndarray:
-    """Weight of each observed entry, from weights of rows or of single entries."""
-    n_rows = observed.shape[1]
-    if np.ndim(sample_weight) < 2:
-        return np.broadcast_to(check_weights(sample_weight, n_rows), observed.shape)[observed]
-    weights, _ = check_design(sample_weight, name="sample_weight")
-    if weights.shape != observed.T.shape:
-        raise ValueError(
-            f"sample_weight has shape {weights.shape}, but Y has shape {observed.T.shape}: "
-            "pass one weight per row, or one per entry of Y."
-        )
-    return weights.T[observed]
 
 
 # -- frames ----------------------------------------------------------------------------------------------

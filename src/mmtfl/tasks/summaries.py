@@ -46,15 +46,13 @@ class SiteSummary:
     n_rows : ndarray of shape (n_tasks, n_folds)
         Numbers of rows.
     mean : ndarray of shape (n_tasks, n_folds, n_columns)
-        Means, less the centre, in units.
+        Means.
     scatter : ndarray of shape (n_tasks, n_folds, n_columns, n_columns)
-        Sums of products of deviations from the means, in units.
+        Sums of products of deviations from the means.
     agreement : dict
         What the sites agreed on, as JSON types.
     curves : dict of str to list of float
         Knots of features that may act by a curve; their natural splines stand before the target.
-    centre, unit : tuple of float
-        Of each column: a value stands as (value - centre) / unit; see `original`.
     """
 
     labels: list[Any]
@@ -64,8 +62,6 @@ class SiteSummary:
     scatter: np.ndarray
     agreement: dict[str, Any]
     curves: dict[str, list[float]]
-    centre: tuple[float, ...]
-    unit: tuple[float, ...]
 
     @classmethod
     def of_rows(
@@ -76,7 +72,6 @@ class SiteSummary:
         *,
         target: str = "y",
         curves: Mapping[str, Sequence[float]] | None = None,
-        units: Mapping[str, tuple[float, float]] | None = None,
     ) -> SiteSummary:
         """Sum up tasks of which every observation has a fold, numbered from 0.
 
@@ -97,7 +92,7 @@ class SiteSummary:
         tasks = with_splines(tasks, knots)
         n_folds, p = int(fold.max()) + 1, tasks.n_features + 1
         n_rows = np.zeros((tasks.n_tasks, n_folds), dtype="<i8")
-        mean, scatter = np.zeros((*n_rows.shape, p)), np.zeros((*n_rows.shape, p, p))
+        mean, scatter = (np.zeros((*n_rows.shape, *own), dtype="<f8") for own in ((p,), (p, p)))
         for t, k in np.ndindex(*n_rows.shape):
             own = tasks.offsets[t] + np.flatnonzero(fold[tasks.offsets[t] : tasks.offsets[t + 1]] == k)
             n_rows[t, k] = len(own)
@@ -107,16 +102,7 @@ class SiteSummary:
             mean[t, k], scatter[t, k] = moments.mean, moments.scatter
         check_scatter(n_rows, tasks.labels.tolist(), p)
         names = tasks.feature_names or tuple(f"x{j}" for j in range(p - 1))
-        columns, known = (*names, target), units or {}
-        centre, unit = zip(*(known.get(name, (0.0, 1.0)) for name in columns), strict=True)
-        mean = ((mean - centre) / unit).astype("<f8")
-        scatter = (scatter / unit / np.reshape(unit, (-1, 1))).astype("<f8")
-        return cls(tasks.labels.tolist(), columns, n_rows, mean, scatter, agreement, knots, centre, unit)
-
-    def original(self) -> tuple[np.ndarray, np.ndarray]:
-        """Mean and scatter of the columns as they were before they were put into units."""
-        unit = np.array(self.unit)
-        return self.mean * unit + self.centre, self.scatter * unit * unit[:, None]
+        return cls(tasks.labels.tolist(), (*names, target), n_rows, mean, scatter, agreement, knots)
 
     @property
     def agreement_hash(self) -> str:
@@ -126,7 +112,7 @@ class SiteSummary:
     @property
     def content_hash(self) -> str:
         """Hash of the labels and numbers."""
-        names = [self.labels, self.columns, self.curves, self.centre, self.unit]
+        names = [self.labels, self.columns, self.curves]
         digest = sha256(json.dumps(names).encode())
         for name in _ARRAYS:
             digest.update(getattr(self, name).tobytes())
@@ -144,15 +130,13 @@ class SiteSummary:
             **{f"{name}: what it is": text for name, text in explained.items()},
             "columns": json.dumps(self.columns, ensure_ascii=False),
             "curves": json.dumps(self.curves, ensure_ascii=False),
-            "centre": json.dumps(self.centre),
-            "unit": json.dumps(self.unit),
             "tasks": json.dumps(self.labels),
             "agreement": json.dumps(self.agreement, ensure_ascii=False),
             "agreement_sha256": self.agreement_hash,
             "content_sha256": self.content_hash,
         }
         arrays = {name: np.ascontiguousarray(getattr(self, name)) for name in _ARRAYS}
-        write_whole(path, _with_metadata(save(arrays), about), overwrite=overwrite)
+        write_whole(path, [save(arrays, about)], overwrite=overwrite)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> SiteSummary:
@@ -169,15 +153,6 @@ class SiteSummary:
             raise ValueError(f"{os.fspath(path)!r} is not a sound summary of a site: {why}.") from error
 
 
-def _with_metadata(data: bytes, about: dict[str, str]) -> list[bytes]:
-    """A file of safetensors with metadata in this order; `save` would write them in any order."""
-    n = int.from_bytes(data[:8], "little")
-    header = {"__metadata__": about, **json.loads(data[8 : 8 + n])}
-    text = json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode()
-    text += b" " * (-len(text) % 8)  # arrays begin at a multiple of eight bytes
-    return [len(text).to_bytes(8, "little"), text, data[8 + n :]]
-
-
 def _read(place: Path) -> SiteSummary:
     from safetensors import SafetensorError, safe_open
 
@@ -189,11 +164,9 @@ def _read(place: Path) -> SiteSummary:
             arrays = {name: file.get_tensor(name) for name in _ARRAYS}
     except SafetensorError as error:
         raise ValueError(str(error)) from None
-    names = ("columns", "tasks", "agreement", "curves", "centre", "unit")
-    known = {name: json.loads(about[name]) for name in names}
-    said: dict[str, Any] = {name: tuple(known[name]) for name in ("columns", "centre", "unit")}
-    said |= {"labels": known["tasks"], "agreement": known["agreement"], "curves": known["curves"]}
-    summary = SiteSummary(**arrays, **said)
+    columns, *known = (json.loads(about[name]) for name in ("columns", "tasks", "agreement", "curves"))
+    labels, agreement, curves = known
+    summary = SiteSummary(labels, tuple(columns), **arrays, agreement=agreement, curves=curves)
     _check_sound(summary, about)
     return summary
 
@@ -213,10 +186,6 @@ def _check_sound(summary: SiteSummary, about: dict[str, str]) -> None:
     squares = np.diagonal(summary.scatter, axis1=2, axis2=3)
     if not np.allclose(summary.scatter, np.swapaxes(summary.scatter, 2, 3)) or squares.min() < 0.0:
         raise ValueError("scatter is not that of any rows")
-    if {len(summary.centre), len(summary.unit)} != {p} or not np.isfinite(summary.centre).all():
-        raise ValueError("a column has no centre or no unit")
-    if not (np.isfinite(summary.unit).all() and np.min(summary.unit) > 0.0):
-        raise ValueError("a unit is not positive")
     found = {"agreement_sha256": summary.agreement_hash, "content_sha256": summary.content_hash}
     if any(about.get(name) != value for name, value in found.items()):
         raise ValueError("it was changed after it was written")
@@ -329,7 +298,7 @@ def open_summaries(paths: Iterable[Any]) -> SummarisedTasks:
         raise TypeError("Task labels are numbers at one site and text at another: agree on one of them.")
     labels = np.array(names)
     order = np.argsort(labels, kind="stable")
-    parts = zip(*((one.n_rows, *one.original()) for one in kept), strict=True)
+    parts = zip(*((one.n_rows, one.mean, one.scatter) for one in kept), strict=True)
     n_rows, mean, scatter = (np.concatenate(part)[order] for part in parts)
     rows = _rows_of_folds(labels[order], n_rows, mean, scatter)
     n_features = len(first.columns) - 1 - sum(len(at) - 2 for at in first.curves.values())

@@ -8,9 +8,8 @@ import pytest
 
 from mmtfl import MMTFLClassifier, MMTFLClassifierCV, MMTFLRegressor, MMTFLRegressorCV
 from mmtfl.inference.heldout_errors import reliability
-from mmtfl.report.effect_page import EffectPage
 from mmtfl.report.html import calibration_picture, render_report
-from mmtfl.report.sentences import calibration, first_answers, p_value, with_interval
+from mmtfl.report.sentences import EffectPage, calibration, first_answers, p_value, with_interval
 
 CITY = ("city", "cities")
 

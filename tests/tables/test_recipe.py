@@ -5,9 +5,8 @@ import pandas as pd
 import pytest
 from numpy.testing import assert_allclose
 
-from mmtfl.tables.advice import likely_copies, likely_tasks
 from mmtfl.tables.reading import TableError
-from mmtfl.tables.recipe import TableRecipe
+from mmtfl.tables.recipe import TableRecipe, likely_copies, likely_tasks
 
 
 def pupils(**columns):

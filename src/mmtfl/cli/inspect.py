@@ -76,7 +76,7 @@ def inspect(
     if output is not None:
         check_table_output(output, force=talk.force)
     learned = load_model(model)
-    from mmtfl.report.effect_page import EffectPage
+    from mmtfl.report.sentences import EffectPage
     from mmtfl.report.summary import describe
 
     summary, fitted = describe(learned), learned._fitted()

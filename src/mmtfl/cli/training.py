@@ -86,7 +86,7 @@ def read_training(data: Path, table: TableOptions, text: TextOptions, talk: Talk
 
 def _advice(table: TableOptions, raw: Any, X: Any, encoder: Any, y: Any, labels: Any) -> Iterator[str]:
     """What the user may want to know before hours are spent."""
-    from mmtfl.tables.advice import likely_copies, likely_tasks, looks_like_counts
+    from mmtfl.tables.recipe import likely_copies, likely_tasks, looks_like_counts
 
     if table.task is None and len(table.target) == 1:
         found = likely_tasks(raw, list(raw.columns))

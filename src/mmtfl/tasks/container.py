@@ -230,7 +230,7 @@ class Tasks:
         Y : array-like or frame of shape (n_rows, n_tasks)
             Targets.
         sample_weight : array-like of shape (n_rows,), optional
-            Weights of the rows, or of the single observations.
+            Weights of the rows.
         labels : array-like of shape (n_tasks,), optional
             Task labels, all different; by default the columns of a frame, or 0, 1, 2, ...
         feature_names : sequence of str, optional

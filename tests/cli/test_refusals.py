@@ -65,7 +65,7 @@ SHORT = {"FIT": "fit DATA", "CV": "cv DATA", "FILES": "fit PARQUET --task site"}
         ("fit DATA --target y --alpha -1 -o NEW", "mmtfl: --alpha must be a float"),
         ("FIT --p 0.5", "mmtfl: --p must be a float"),
         ("fit DATA --target y --task site age -o NEW", "Unused Tokens: ['age']"),
-        ("FIT --weights dose", "Weight 'dose' is -"),
+        ("FIT --weights dose", "--weights is negative"),
         ("FIT --k one", "--k 'one'"),
         ("FIT --separator ;", "has a single column"),
         ("fit CLASSES --target y --scale-targets -o NEW", "--scale-targets is for numbers"),

@@ -21,8 +21,8 @@ from mmtfl import (
 from mmtfl.datasets import make_tasks
 from mmtfl.plots import HistoryDisplay, PathDisplay, SearchDisplay, SharedPartDisplay, SharingMapDisplay
 from mmtfl.plots.figures import line_style, shown
-from models import MODELS, fitted
 from mmtfl.plots.fit_displays import Curve
+from models import MODELS, fitted
 from report.fitted import HOSTILE, mixed, model_of
 
 

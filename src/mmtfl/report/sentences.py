@@ -1,4 +1,4 @@
-"""The sentences of the report, each by a rule on the numbers, whether good news or bad; and effects in words."""
+"""The sentences of the report, each by a rule on the numbers, good news or bad; and effects in words."""
 
 from __future__ import annotations
 

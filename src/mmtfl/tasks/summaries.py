@@ -136,7 +136,7 @@ class SiteSummary:
             "content_sha256": self.content_hash,
         }
         arrays = {name: np.ascontiguousarray(getattr(self, name)) for name in _ARRAYS}
-        write_whole(path, [save(arrays, about)], overwrite=overwrite)
+        write_whole(path, _with_metadata(save(arrays), about), overwrite=overwrite)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> SiteSummary:
@@ -151,6 +151,15 @@ class SiteSummary:
         except (KeyError, TypeError, ValueError, OSError) as error:
             why = str(error).partition("\n")[0].rstrip(".")
             raise ValueError(f"{os.fspath(path)!r} is not a sound summary of a site: {why}.") from error
+
+
+def _with_metadata(data: bytes, about: dict[str, str]) -> list[bytes]:
+    """A file of safetensors with metadata in this order; `save` would write them in any order."""
+    n = int.from_bytes(data[:8], "little")
+    header = {"__metadata__": about, **json.loads(data[8 : 8 + n])}
+    text = json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)  # arrays begin at a multiple of eight bytes
+    return [len(text).to_bytes(8, "little"), text, data[8 + n :]]
 
 
 def _read(place: Path) -> SiteSummary:

@@ -19,7 +19,7 @@ from mmtfl import (
 )
 from mmtfl.datasets import make_tasks
 from mmtfl.plots import SharingMapDisplay
-from mmtfl.report.html import as_json, render_report, write_report
+from mmtfl.report.html import render_report, write_report
 from mmtfl.report.sentences import number
 from mmtfl.tables.recipe import TableRecipe
 from report.reports import HOSTILE, hostile_model, hostile_problem, large_model
@@ -96,12 +96,6 @@ def test_the_data_cannot_leave_its_element(hostile, tree):
     assert json.loads(block)["features"]["name"]
     assert set(json.loads(block)["features"]["name"]) == set(HOSTILE)
     assert not re.search("[<>&\u2028\u2029]", block)
-
-
-def test_json_escapes_only_what_it_must():
-    assert as_json({"<a>": "&\u2028"}) == '{"\\u003ca\\u003e":"\\u0026\\u2028"}'
-    with pytest.raises(ValueError, match="JSON"):
-        as_json(float("nan"))
 
 
 def test_the_policy_allows_this_script_and_this_style_and_nothing_else(tree):

@@ -3,7 +3,6 @@
 import base64
 import hashlib
 import io
-import json
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -50,8 +49,6 @@ STYLE = {
     "axes.spines.top": False,
     "axes.spines.right": False,
 }
-# characters that could end the element or the line that JSON stands in
-_UNSAFE = {ord(character): f"\\u{ord(character):04x}" for character in "<>&\u2028\u2029"}
 
 
 def write_report(model: Any, path: Any, **options: Any) -> Path:
@@ -151,6 +148,8 @@ def _render(contents: dict[str, Any]) -> str:
     environment = jinja2.Environment(
         autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
+    # as `tojson` writes it, no character can end the element that JSON stands in
+    environment.policies["json.dumps_kwargs"] = {"allow_nan": False, "separators": (",", ":")}
     environment.filters |= {"number": number, "score": score, "range": sentences.mean_and_range}
     text = environment.from_string(body).render(
         **contents,
@@ -160,16 +159,9 @@ def _render(contents: dict[str, Any]) -> str:
         "base-uri 'none'; form-action 'none'; require-trusted-types-for 'script'; trusted-types 'none'",
         style=markup.Markup(style),
         script=markup.Markup(script),
-        json=lambda value: markup.Markup(as_json(value)),
     )
     # lone surrogates, which a name may hold, cannot be written as UTF-8
     return text.encode("utf-8", errors="replace").decode("utf-8")
-
-
-def as_json(value: Any) -> str:
-    """JSON that can stand inside a script element: no character of it can end the element."""
-    text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    return text.translate(_UNSAFE)
 
 
 # -- what the page holds -------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from functools import cached_property
 
 import numpy as np
 from scipy.special import xlogy
-from scipy.stats import binom, rankdata, wilcoxon
+from scipy.stats import quantile_test, rankdata, wilcoxon
 
 FEW_ROWS = 5  # held-out rows below which a task is not judged by itself; of classes, rows of the rarer one
 FEWEST_TASKS = 6  # six wins of six have a probability of 1/32 by chance, five of five 1/16
@@ -268,7 +268,7 @@ class HeldOut:
         if np.abs(gains).max() < ROUNDING and p_value == 1.0:
             return "the same"
         most = math.log1p(EQUAL[self.kind])
-        low, high = interval_of_median(gains) if by_tasks else (-math.inf, math.inf)
+        low, high = quantile_test(gains).confidence_interval(1 - LEVEL) if by_tasks else (-math.inf, math.inf)
         return "about equally well" if -most < low and high < most else "cannot be told apart"
 
 
@@ -291,11 +291,3 @@ def signed_rank(gains: np.ndarray) -> tuple[float, float]:
         return 1.0, 0.0
     sign = float(np.sign(rankdata(np.abs(gains)) @ np.sign(gains)))
     return float(wilcoxon(gains).pvalue), sign
-
-
-def interval_of_median(values: np.ndarray) -> tuple[float, float]:
-    """Two order statistics that hold the median of the population between them with 95 % or more."""
-    n = len(values)
-    k = int(binom.ppf(LEVEL / 2, n, 0.5))  # the smallest number with a probability of more than 2.5 %
-    ordered = np.sort(values)
-    return float(ordered[k - 1]), float(ordered[n - k])

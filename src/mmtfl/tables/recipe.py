@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import narwhals as nw
 import numpy as np
-from scipy.stats import rankdata
+from scipy.stats import rankdata, skew
 
 from mmtfl.errors import require
 from mmtfl.persistence.archive import made_of, plain
@@ -539,8 +539,7 @@ def looks_like_counts(y: np.ndarray) -> bool:
     """
     if len(y) < _FEWEST_COUNTS or np.any(y % 1.0) or y.min() not in (0.0, 1.0) or y.max() < _LARGEST:
         return False
-    beyond = (y - y.mean()) / y.std()
-    return bool(np.mean(beyond**3) > _SKEW)
+    return bool(skew(y) > _SKEW)
 
 
 def _centred(X: np.ndarray, tasks: np.ndarray) -> np.ndarray:

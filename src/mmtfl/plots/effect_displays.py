@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 
 from mmtfl.errors import require
-from mmtfl.estimators.inputs import matrix_values, take_task_column
+from mmtfl.estimators.inputs import take_task_column, targets_like
 from mmtfl.plots import figures
-from mmtfl.tasks.checks import check_length
 from mmtfl.wording import count, noun_of_tasks
 
 _MOST_ROWS = 60  # of a forest, and of a task; beyond, those with most weight, and evenly spaced ones
@@ -144,11 +143,8 @@ class ForestDisplay(figures.Display):
         at = np.arange(len(self.labels))
         n_rows = len(at)
         ends = self._on_axis(np.column_stack([self.lower, self.upper]))
-        segments = [
-            [(low, y), (high, y)] for (low, high), y in zip(ends, at, strict=True) if np.isfinite(low)
-        ]
-        lines = require("matplotlib.collections", "plots").LineCollection
-        self.intervals_ = ax.add_collection(lines(segments, colors=figures.BLUE, linewidths=1.2))
+        known = np.isfinite(ends[:, 0])
+        self.intervals_ = ax.hlines(at[known], *ends[known].T, colors=figures.BLUE, linewidths=1.2)
         size = 12.0 + 60.0 * self.weight
         self.squares_ = ax.scatter(
             self._on_axis(self.effect), at, s=size, marker="s", color=figures.BLUE, zorder=3
@@ -419,20 +415,17 @@ class IntervalDisplay(figures.Display):
         """
         inner: Any = figures.fitted(model)
         ends = inner.predict_interval(X, task=task, coverage=coverage)
-        if ends.ndim == 3:  # tasks that are columns of y
-            values = matrix_values(y)
-            if values.shape != ends.shape[:2]:
-                raise ValueError(
-                    f"y has shape {values.shape} and its predictions {ends.shape[:2]}: pass one for each."
-                )
+        values = targets_like(ends[..., 0], y)
+        if values.shape != ends.shape[:-1]:
+            raise ValueError(
+                f"y has shape {values.shape} and its predictions {ends.shape[:-1]}: pass one for each."
+            )
+        if values.ndim == 2:  # tasks that are columns of y
             rows, columns = np.nonzero(values == values)
-            return cls(
-                values[rows, columns], ends[rows, columns], task=inner.tasks_[columns], coverage=coverage
-            ).plot(ax)
-        labels = take_task_column(X, task, inner.task_column)[1]
-        labels = np.repeat(inner.tasks_[:1], len(ends)) if labels is None else np.asarray(labels)
-        values = np.asarray(y).ravel()
-        check_length("y", len(values), len(ends))
+            values, ends, labels = values[rows, columns], ends[rows, columns], inner.tasks_[columns]
+        else:
+            labels = take_task_column(X, task, inner.task_column)[1]
+            labels = np.repeat(inner.tasks_[:1], len(ends)) if labels is None else np.asarray(labels)
         return cls(values, ends, task=labels, coverage=coverage).plot(ax)
 
     @property

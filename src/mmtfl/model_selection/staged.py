@@ -182,16 +182,16 @@ def _heats(
     Convex members go first. Another one is tried with the pooling that suits the convex one best, and with
     others only where it is the best member of all there.
     """
-    signs = {m: _sign_of_agreement(paths, m) for m in range(len(paths))}
+    every = {m: _sign_of_agreement(paths, m) for m in range(len(paths))}
+    signs = {m: sign for m, sign in every.items() if sign is not None}
 
     def in_question(m: int) -> bool:
-        sign = signs[m]
-        return bool(sign is not None and not found[m] and found[sign[0]] and _may_agree(found, coarse, *sign))
+        return not found[m] and bool(found[signs[m][0]]) and _may_agree(found, coarse, *signs[m])
 
     def score(m: int) -> float:
         return float(np.nan_to_num(FoldScores([found[m]]).scores[0].mean(axis=1), nan=-np.inf).max())
 
-    heat = [m for m, sign in signs.items() if sign is None]
+    heat = [m for m, sign in every.items() if sign is None]
     while heat:
         yield heat
         heat = [m for m in signs if paths[m].member.is_convex and in_question(m)]
@@ -199,7 +199,7 @@ def _heats(
     for kind in sorted({_kind(paths[m])[:2] for m in left}):
         own = sorted((m for m in left if _kind(paths[m])[:2] == kind), key=lambda m: -score(signs[m][0]))
         yield own[:1]
-        if len(own) > 1 and score(own[0]) >= max(score(m) for m in signs if found[m]):
+        if len(own) > 1 and score(own[0]) >= max(score(m) for m in every if found[m]):
             yield own[1:]
 
 

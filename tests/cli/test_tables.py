@@ -84,15 +84,16 @@ def test_a_target_of_zeros_and_ones_is_two_classes_unless_told(tmp_path, capsys)
     assert not hasattr(mmtfl.load(tmp_path / "b.mmtfl"), "classes_")
 
 
-def test_cv_is_the_search_on_the_encoded_table(folder, tmp_path, capsys):
+@pytest.mark.parametrize(("seed", "cv"), [("0", 3), ("4", TaskKFold(3, random_state=4))])
+def test_cv_is_the_search_on_the_encoded_table(folder, tmp_path, capsys, seed, cv):
     tokens = fit(folder / "data.csv", tmp_path / "cv.mmtfl", command="cv")
-    options = ["--pk", "2,2 2,1", "--folds", "3", "--alphas", "8", "--seed", "4", "--json"]
+    options = ["--pk", "2,2 2,1", "--folds", "3", "--alphas", "8", "--seed", seed, "--json"]
     found = json.loads(run([*tokens, *options], capsys)[0])
     X, y, task = by_hand(make_frame())
     expected = MMTFLRegressorCV(
         pk=((2, 2), (2, 1)),
         alphas=8,
-        cv=TaskKFold(3, random_state=4),
+        cv=cv,
         standardize=True,
         feature_groups=[[3, 4]],
     ).fit(X, y, task=task)

@@ -85,7 +85,7 @@ def cv(
     jobs
         Folds and pairs worked on at a time; -1 for all processors.
     seed
-        Seed of the folds.
+        Seed of the folds. With 0 those of the closest candidates are repeated with other seeds.
     """
     pairs = _pairs(pk)
     options.check_counts(folds=folds, jobs=abs(jobs), seed=seed)
@@ -118,11 +118,13 @@ def cv(
         if agreed not in (None, folds or agreed):
             raise BadInput(f"--folds {folds}: the sites agreed on {agreed}, and other folds need the rows.")
         n_folds = folds or agreed or usual_number(training.rows_per_task, training.n_features)
-        splitter: Any = mmtfl.model_selection.TaskKFold(
-            n_folds, random_state=seed, stratify=training.classify
+        splitter: Any = (
+            n_folds  # dealt with the seed 0; the folds of close candidates are repeated with others
         )
         if training.in_time:
             splitter = mmtfl.model_selection.TaskTimeSplit(n_folds, stratify=training.classify)
+        elif seed != 0:
+            splitter = mmtfl.model_selection.TaskKFold(n_folds, random_state=seed, stratify=training.classify)
         tuning: dict[str, Any] = {"cv": splitter, "scoring": scoring, "n_jobs": jobs}
         if method in TWO_STRENGTHS:
             one = make_known(getattr(mmtfl, f"{TWO_STRENGTHS[method]}{kind}"), own, f"--method {method}")

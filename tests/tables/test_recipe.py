@@ -16,8 +16,8 @@ def pupils(**columns):
     return table.assign(**columns)
 
 
-def learn(table, target="score", **options):
-    return TableRecipe.learn(table, task="school", target=target, **options)
+def learn(table, target="score", classify=None, **columns):
+    return TableRecipe((target,), "school", **columns).learn(table, classify)
 
 
 @pytest.mark.parametrize(
@@ -51,8 +51,8 @@ def test_numbers_are_numbers_by_default_and_on_request():
         (["a", "a", "a", "a"], {}, "single class, 'a'"),
         (["a", "b", "a", "b"], {"classify": False}, "does not hold numbers"),
         (["2024-01-01", "2024-01-02", "2024-01-03", "2024-01-04"], {}, "holds dates"),
-        ([1.0, 2.0, 3.0, 4.0], {"weights": "score"}, "used twice"),
-        ([1.0, 2.0, 3.0, 4.0], {"group": "scool"}, "no column 'scool': did you mean 'school'"),
+        ([1.0, 2.0, 3.0, 4.0], {"weight_column": "score"}, "used twice"),
+        ([1.0, 2.0, 3.0, 4.0], {"group_column": "scool"}, "no column 'scool': did you mean 'school'"),
     ],
 )
 def test_targets_that_cannot_be_used_are_told(values, options, line):
@@ -71,7 +71,7 @@ def test_rows_without_what_is_needed_are_left_out_and_told():
 
 def test_of_several_targets_one_is_enough():
     table = pupils(more=[1.0, None, 2.0, None], score=[None, None, 1.0, 5.0])
-    recipe = TableRecipe.learn(table, task=None, target=("score", "more"))
+    recipe = TableRecipe(("score", "more")).learn(table)
     kept, note = recipe.labelled(table)
     assert len(kept) == 3 and note == "1 row without any target left out"
     assert recipe.targets(kept).isna().to_numpy().sum() == 2
@@ -105,7 +105,7 @@ def test_times_weights_and_exposures_are_read():
         w=[1, 0, 2, 1],
         years=[1.0, 2.0, 4.0, 8.0],
     )
-    recipe = learn(table, time="day", weights="w", exposure="years")
+    recipe = learn(table, time_column="day", weight_column="w", exposure_column="years")
     assert np.diff(recipe.time(table)).tolist() == [1.0, 1.0, 1.0]
     assert recipe.weights(table).tolist() == [1.0, 0.0, 2.0, 1.0]
     assert_allclose(recipe.offset(table), np.log(table["years"]))

@@ -101,10 +101,13 @@ class TableOptions(ColumnOptions):
     impute: Literal["median", "error"] = "median"
     classify: Annotated[bool | None, Parameter(negative="--regress")] = None
 
-    def named(self) -> dict[str, Any]:
-        """The columns that are no features, for `TableRecipe.learn`."""
-        names = ("target", "task", "classify", "weights", "group", "time", "offset", "exposure")
-        return {name: getattr(self, name) for name in names}
+    def recipe(self) -> Any:
+        """The columns that are no features."""
+        from mmtfl.tables.recipe import TableRecipe
+
+        columns = {"weight": self.weights, "group": self.group, "time": self.time, "offset": self.offset}
+        named: dict[str, Any] = {f"{name}_column": column for name, column in columns.items()}
+        return TableRecipe(self.target, self.task, exposure_column=self.exposure, **named)
 
     def encoder(self, missing: Iterable[str] = ()) -> Any:
         """A `TableEncoder` with these options."""

@@ -59,14 +59,13 @@ class Training:
 
 def read_training(data: Path, table: TableOptions, text: TextOptions, talk: TalkOptions) -> Training:
     """Read a table and learn how its columns are used."""
-    from mmtfl.tables.recipe import TableRecipe
     from mmtfl.tasks.grouping import group_rows
 
     check_target(table)
     file = text.open(data)
     frame = file.frame(text=[*(table.categories or ()), *([table.task] if table.task else [])])
     file.close()
-    recipe = TableRecipe.learn(frame, **table.named())
+    recipe = table.recipe().learn(frame, table.classify)
     frame, dropped = recipe.labelled(frame)
     names = recipe.features(frame, table.features, table.drop or ())
     frame, groups = sort_by_time(recipe, frame)
@@ -198,7 +197,7 @@ def _open_stored(data: Path, table: TableOptions, memory_limit: str) -> Training
     """The recipe of the columns of a parquet file or folder, and its tasks, which stay stored."""
     from pandas import Series
 
-    from mmtfl.tables.recipe import TableRecipe, learn_classes
+    from mmtfl.tables.recipe import learn_classes
     from mmtfl.tasks.container import Tasks
 
     needs_rows = ("categories", "reference", "group", "time", "offset", "exposure")
@@ -226,8 +225,7 @@ def _open_stored(data: Path, table: TableOptions, memory_limit: str) -> Training
             f"Column {text[0]!r} is not of numbers, which --memory-limit needs: leave it out with --drop, or "
             "turn it into numbers first."
         )
-    kind: Any = "int" if stored.labels.dtype.kind == "i" else "str"
-    recipe = TableRecipe(table.target, table.task, kind, table.weights)
+    recipe = replace(table.recipe(), task_kind="int" if stored.labels.dtype.kind == "i" else "str")
     if table.classify:
         values = Series(list(stored.class_weights()), name=table.target[0])
         recipe = replace(recipe, classes=learn_classes([values], True)[0])

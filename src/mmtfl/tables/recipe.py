@@ -50,7 +50,7 @@ class TableRecipe:
     >>> import pandas as pd
     >>> from mmtfl.tables.recipe import TableRecipe
     >>> pupils = pd.DataFrame({"school": ["A", "A", "B"], "age": [11, 12, 11], "score": ["2,0", "3,5", "3"]})
-    >>> recipe = TableRecipe.learn(pupils, task="school", target="score")
+    >>> recipe = TableRecipe(("score",), "school").learn(pupils)
     >>> recipe.labels(pupils).tolist(), recipe.targets(pupils).tolist()
     (['A', 'A', 'B'], [2.0, 3.5, 3.0])
     >>> recipe.features(pupils)
@@ -70,60 +70,39 @@ class TableRecipe:
     exposure_column: str | None = None
     notes: tuple[str, ...] = field(default=(), compare=False)
 
-    @classmethod
-    def learn(
-        cls,
-        frame: Any,
-        *,
-        task: str | None,
-        target: str | Sequence[str],
-        classify: bool | None = None,
-        weights: str | None = None,
-        group: str | None = None,
-        time: str | None = None,
-        offset: str | None = None,
-        exposure: str | None = None,
-    ) -> TableRecipe:
+    def learn(self, frame: Any, classify: bool | None = None) -> TableRecipe:
         """Find out what the named columns of a table hold, in the rows that have all that is needed.
 
         Parameters
         ----------
         frame : pandas.DataFrame
             The table the model will be fitted on.
-        task : str or None
-            Column of task labels; None for one task, or for several targets that share rows.
-        target : str or sequence of str
-            The column to predict; several are a task each.
         classify : bool, optional
             Whether the target is a class; by default text, booleans and numbers with two values are.
-        weights, group, time, offset, exposure : str, optional
-            Columns of row weights, of groups of rows that must stay together, of the time of rows, of a known
-            part of the linear predictor, and of one whose logarithm is.
 
         Returns
         -------
         recipe : TableRecipe
-            The recipe.
+            The recipe with the kinds of labels and targets.
         """
-        targets = (target,) if isinstance(target, str) else tuple(target)
+        targets, task = self.target_columns, self.task_column
         if task is not None and len(targets) > 1:
             raise TableError(
                 f"Several targets ({abbreviate(targets)}) are a task each, and column {task!r} names tasks "
                 "too: give one target with the task column, or several targets without."
             )
-        recipe = cls(targets, task, None, weights, None, group, time, offset, exposure)
-        recipe.check_present(frame)
-        twice = [name for name in recipe.special if recipe.special.count(name) > 1]
+        self.check_present(frame)
+        twice = [name for name in self.special if self.special.count(name) > 1]
         if twice:
             raise TableError(f"Column {twice[0]!r} is used twice, as task, target or weight: pick one.")
-        frame, _ = recipe.labelled(frame)
+        frame, _ = self.labelled(frame)
         classes, guess = learn_classes([frame[name] for name in targets], classify)
         notes = [] if guess is None else [guess]
         for name in targets:
             if frame[name].nunique() == 1:
                 notes.append(f"target {name!r} has one value in all rows: there is nothing to predict")
         kind = None if task is None else label_kind(frame[task])
-        return replace(recipe, task_kind=kind, classes=classes, notes=tuple(notes))
+        return replace(self, task_kind=kind, classes=classes, notes=tuple(notes))
 
     @property
     def special(self) -> list[str]:

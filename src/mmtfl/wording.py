@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from difflib import get_close_matches
 from functools import cache
 from importlib.resources import files
@@ -62,12 +62,6 @@ def abbreviate(names: Any) -> str:
     """
     listed = ", ".join(show(names, i) for i in range(min(len(names), MOST_NAMED)))
     return f"{listed}, ... ({len(names)} in all)" if len(names) > MOST_NAMED else listed
-
-
-def markdown_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A table in Markdown, without a line break at its end."""
-    lines = [header, ["---"] * len(header), *rows]
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
 def suggest(name: Any, known: Sequence[Any], what: str = "columns") -> str:

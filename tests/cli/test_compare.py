@@ -10,7 +10,7 @@ from cli.typed import refusal, run
 from mmtfl.cli.compare import _sentence
 from mmtfl.datasets.simulate import make_tasks
 from mmtfl.report import methods
-from mmtfl.report.evaluation import Comparison, standings
+from mmtfl.report.evaluation import standings
 from mmtfl.report.judging import HeldOut
 
 CITY = ("city", "cities")
@@ -79,8 +79,8 @@ def comparison(ratios, *, n_tasks=12, n_rows=20):
         name: y + error * np.sqrt(np.broadcast_to(ratio, n_tasks))[task] for name, ratio in ratios.items()
     }
     heldout = HeldOut("numbers", y, task, means, n_tasks)
-    tasks = [{"judged": bool(one)} for one in heldout.counted]
-    return Comparison("numbers", standings(heldout, {name: name for name in ratios}, one_unit=True), tasks, 1)
+    n_left = np.count_nonzero(~heldout.counted)
+    return standings(heldout, {name: name for name in ratios}), n_left
 
 
 def test_every_verdict_has_its_clause():
@@ -88,9 +88,11 @@ def test_every_verdict_has_its_clause():
     found = comparison(
         {"a": 1.0, "b": 1.0, "c": 1.0 + 0.01 * wave + 0.002, "d": 1.005, "e": np.exp(0.5 * wave), "f": 2.0}
     )
-    assert _sentence(found, CITY) == (
+    assert _sentence(*found, CITY) == (
         "a comes first. It cannot be told apart from e. The same as it: b. About as good: c. Slightly worse: "
         "d. Worse: f (judged by 12 cities)."
     )
-    assert _sentence(comparison({"a": 1.0, "f": 2.0}), CITY).startswith("a wins: every other method is worse")
-    assert "cannot be judged" in _sentence(comparison({"a": 1.0, "f": 2.0}, n_rows=4), CITY)
+    assert _sentence(*comparison({"a": 1.0, "f": 2.0}), CITY).startswith(
+        "a wins: every other method is worse"
+    )
+    assert "cannot be judged" in _sentence(*comparison({"a": 1.0, "f": 2.0}, n_rows=4), CITY)

@@ -97,12 +97,12 @@ def test_columns_of_few_values_and_sparse_rows_stay_lines():
 
 
 def test_a_basis_from_a_file_is_checked():
-    parts = learn_basis(COLUMNS["uniform"][:, None]).as_dict()
-    assert CurveBasis.from_dict(parts).n_columns == 4
+    parts = vars(learn_basis(COLUMNS["uniform"][:, None]))
+    assert CurveBasis(**parts).n_columns == 4
     for wrong in (
         {"weights": parts["weights"][:2]},
         {"curved": np.array([7])},
         {"owner": parts["owner"] * 1.0},
     ):
         with pytest.raises(ValueError, match="curve"):
-            CurveBasis.from_dict(parts | wrong)
+            CurveBasis(**parts | wrong)

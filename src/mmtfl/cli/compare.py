@@ -14,7 +14,7 @@ from mmtfl.cli.training import Training, read_training
 from mmtfl.wording import count, plural, task_noun, with_article
 
 if TYPE_CHECKING:
-    from mmtfl.report.evaluation import Comparison, Standing
+    from mmtfl.report.evaluation import Standing
 
 
 def compare(
@@ -79,8 +79,7 @@ def compare(
     import numpy as np
     from joblib import cpu_count
 
-    from mmtfl.report.evaluation import compare as judge
-    from mmtfl.report.evaluation import splits
+    from mmtfl.report.evaluation import predict_held_out, splits, standings
     from mmtfl.report.methods import USUAL, methods_for_new_tasks, methods_of_table
 
     scales: dict[str, Any] = {"standardize": True, "scale_targets": True, "folds": folds}
@@ -109,15 +108,21 @@ def compare(
     known = make_methods(**scales)
     chosen = {name: known[name] for name in names}
     with talk.status("compare", lines=True) as told:
-        found = judge(rows, parts, chosen, jobs=jobs or cpu_count(only_physical_cores=True), progress=told)
-    one = task_noun(training.recipe.task_column)
-    noun = one, plural(one)
+        jobs = jobs or cpu_count(only_physical_cores=True)
+        heldout, seconds = predict_held_out(rows, parts, chosen, jobs=jobs, progress=told)
+    titles = {name: method.title for name, method in chosen.items()}
+    found = standings(heldout, titles, seconds=seconds)
     if talk.json:
-        print_json(found)
-    else:
-        title = f"Held-out rows of {count(found.n_splits, 'part')}"
-        print_table(title, _columns(found, noun), [_cells(found, one) for one in found.standings])
-        print_lines(_sentence(found, noun))
+        scores = {name: heldout.score_by_task(name) for name in names}
+        tasks = {"task": rows.labels, "held_out": heldout.sizes, "judged": heldout.counted, **scores}
+        print_json({"kind": heldout.kind, "standings": found, "tasks": tasks, "n_splits": len(parts)})
+        return 0
+    one = task_noun(training.recipe.task_column)
+    what, noun = "ranks rightly" if heldout.kind == "classes" else "explains", (one, plural(one))
+    columns = ["method", f"{what} of all", f"within {with_article(one)}", "error beside the best"]
+    columns += [f"{noun[1]} won by the best", "verdict", "seconds"]
+    print_table(f"Held-out rows of {count(len(parts), 'part')}", columns, list(map(_cells, found)))
+    print_lines(_sentence(found, int(np.count_nonzero(~heldout.counted)), noun))
     return 0
 
 
@@ -145,15 +150,7 @@ def _rows(training: Training, kind: str) -> Any:
 # -- what came out -------------------------------------------------------------------------------------------
 
 
-def _columns(found: Comparison, noun: tuple[str, str]) -> tuple[str, ...]:
-    what = "ranks rightly" if found.kind == "classes" else "explains"
-    return (
-        "method", f"{what} of all", f"within {with_article(noun[0])}", "error beside the best",
-        f"{noun[1]} won by the best", "verdict", "seconds",
-    )  # fmt: skip
-
-
-def _cells(found: Comparison, one: Standing) -> tuple[str, ...]:
+def _cells(one: Standing) -> tuple[str, ...]:
     scores = ("-" if math.isnan(value) else f"{value:.3f}" for value in (one.overall, one.within))
     beside, verdict = one.beside, one.verdict or "best"
     behind = "-" if beside is None else f"{100.0 * (1.0 / (1.0 + beside.change) - 1.0):+.1f} %"
@@ -170,9 +167,9 @@ _CLAUSES = {  # in the order in which they are said
 }
 
 
-def _sentence(found: Comparison, noun: tuple[str, str]) -> str:
-    """The answer in words."""
-    best, *others = found.standings
+def _sentence(found: list[Standing], n_left: int, noun: tuple[str, str]) -> str:
+    """The answer in words; so many tasks were left out of the judgement."""
+    best, *others = found
     if not others:
         return f"{best.title} is the only method that was run."
     judged = next((one.beside for one in others if one.beside is not None), None)
@@ -189,6 +186,5 @@ def _sentence(found: Comparison, noun: tuple[str, str]) -> str:
     else:
         said = [clause.format(", ".join(groups[v])) for v, clause in _CLAUSES.items() if v in groups]
         answer = f"{best.title} comes first. {'. '.join(said)}"
-    n_left = sum(not task["judged"] for task in found.tasks)
     left = f" {count(n_left, *noun)} with too few test rows did not count." if n_left else ""
     return f"{answer} (judged by {by}).{left}"

@@ -151,13 +151,13 @@ def _pairs(words: list[str] | None) -> list[tuple[float, float | str]] | None:
         return None
     pairs = []
     for word in " ".join(words).split():
-        p, comma, k = word.strip("()").partition(",")
+        p, _, k = word.strip("()").partition(",")
         try:
             pairs.append((float(p), exponent(k)))
         except (ValueError, BadInput):
-            comma = ""
-        if not comma:
-            raise BadInput(f"--pk {word!r} is not a pair p,k such as 2,1: k may also be inf or log.")
+            raise BadInput(
+                f"--pk {word!r} is not a pair p,k such as 2,1: k may also be inf or log."
+            ) from None
     if not pairs:
         raise BadInput("--pk is empty: give at least one pair, such as 2,1.")
     return pairs

@@ -91,7 +91,7 @@ def _list(talk: FileOptions) -> int:
 
 
 def _make(name: str, options: dict[str, Any]) -> tuple[Any, str, list[str]]:
-    from mmtfl.datasets.simulate import CATALOGUE, as_table
+    from mmtfl.datasets.simulate import CATALOGUE, SIMULATED, as_table
 
     if name not in CATALOGUE:
         raise BadInput(f"There is no dataset {name!r}{suggest(name, list(CATALOGUE), 'names')}")
@@ -99,4 +99,5 @@ def _make(name: str, options: dict[str, Any]) -> tuple[Any, str, list[str]]:
     idle = [option for option in options if option not in entry.options]
     if idle:
         raise BadInput(f"--{idle[0]} has no meaning for {name!r}: leave it out.")
-    return as_table(entry.bunch(**{"seed": 0, **options}))
+    known = {"seed": 0, **options}
+    return as_table(entry.make(**{SIMULATED[option]: value for option, value in known.items()}))

@@ -390,10 +390,6 @@ class Entry:
     features: int
     options: tuple[str, ...] = tuple(SIMULATED)  # what the command line may choose
 
-    def bunch(self, **options: Any) -> Any:
-        """Make the data with these options."""
-        return self.make(**{SIMULATED[name]: value for name, value in options.items()})
-
 
 def as_table(bunch: Any) -> tuple[Any, str, list[str]]:
     """Write a dataset as one table.

@@ -57,18 +57,12 @@ class Curves:
             out[:, j] |= column
         return out
 
-    def as_dict(self) -> dict[str, Any]:
-        """Knots, combinations and what was learned."""
-        return {"basis": self.basis.as_dict(), "parts": self.parts}
-
-    @classmethod
-    def from_dict(cls, parts: dict[str, Any]) -> Curves:
-        """The curves of `as_dict`, checked: they may come from a file."""
-        basis, learned = CurveBasis.from_dict(parts["basis"]), parts["parts"]
-        shapes = {array.shape[-1:] for array in learned.values()}
-        if "coef_" not in learned or shapes != {(basis.n_columns,)} or not set(learned) <= set(_ALONG_LAST):
+    def __post_init__(self) -> None:
+        """Check what may come from a file."""
+        shapes = {array.shape[-1:] for array in self.parts.values()}
+        is_known = "coef_" in self.parts and set(self.parts) <= set(_ALONG_LAST)
+        if not is_known or shapes != {(self.basis.n_columns,)}:
             raise ValueError("curves have parts that do not belong to them")
-        return cls(basis, learned)
 
 
 # -- into a fit, and back ------------------------------------------------------------------------------------

@@ -33,6 +33,7 @@ from mmtfl.persistence.files import check_target
 from mmtfl.solvers.path import Path
 from mmtfl.tables.encoder import TableEncoder
 from mmtfl.tables.recipe import TableRecipe
+from mmtfl.tasks.curve_basis import CurveBasis
 from mmtfl.tasks.frames import frame_backend, make_frame
 
 ESTIMATORS = (
@@ -41,7 +42,7 @@ ESTIMATORS = (
     *(two.RobustRegressor, two.RobustClassifier, two.LowRankRegressor, two.LowRankClassifier),
     *(two.CappedRegressor, two.CappedClassifier),
 )
-OTHERS = (Curves, Path, TableEncoder, TableRecipe, TaskKFold, TaskTimeSplit)
+OTHERS = (CurveBasis, Curves, Path, TableEncoder, TableRecipe, TaskKFold, TaskTimeSplit)
 CLASSES: dict[str, Any] = {cls.__name__: cls for cls in (*ESTIMATORS, *OTHERS)}
 STRENGTHS = ("p", "k", "alpha", "pooling", "cap", "alpha_shared", "alpha_specific", "alpha_outlier")
 TRAINING = ("objective_", "violation_", "dual_gap_", "n_iter_", "converged_", "best_score_")

@@ -130,16 +130,12 @@ class Display:
         self : display
             Drawn.
         """
-        self._open(ax)
-        self._draw()
-        return self
-
-    def _open(self, ax: Any) -> None:
-        """Take the caller's axes, or those of a new figure."""
         if ax is None:
             pyplot = require("matplotlib.pyplot", "plots")
             ax = pyplot.subplots(figsize=self._size, layout="constrained")[1]
         self.ax_, self.figure_ = ax, ax.figure
+        self._draw()
+        return self
 
 
 # -- axes and colours ----------------------------------------------------------------------------------------

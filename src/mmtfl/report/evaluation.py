@@ -1,7 +1,7 @@
 """Methods fitted to the same parts of a table, and judged by the same held-out rows.
 
-`evaluate` sets a fitted model beside its rivals, for the report; `compare` sets methods beside the best of
-them, for `mmtfl compare`. All of them choose their strengths inside the training parts.
+`evaluate` sets a fitted model beside its rivals, for the report; `mmtfl compare` sets methods beside the best
+of them. All of them choose their strengths inside the training parts.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from mmtfl.estimators.cross_validated import Search
 from mmtfl.estimators.search import TaskSearch
 from mmtfl.estimators.two_strength_search import TwoStrengthCV
 from mmtfl.model_selection.splitting import TaskKFold, TaskTimeSplit
-from mmtfl.report.judging import OF_THE_OTHER, HeldOut, Paired
+from mmtfl.report.judging import HeldOut, Paired
 from mmtfl.report.methods import RIVALS, Fold, Method, Predict, Rows, fitted_to, kind_of_targets
 
 MOST_ENTRIES = 1_000_000  # of X that the models are refitted on: about a minute
@@ -125,8 +125,6 @@ def standings(
     heldout: HeldOut,
     titles: Mapping[str, str],
     reference: str | None = None,
-    *,
-    one_unit: bool,
     seconds: Mapping[str, float] | None = None,
 ) -> list[Standing]:
     """Methods beside a reference, the smallest error first; or beside the best one, which comes first."""
@@ -136,28 +134,19 @@ def standings(
         order.sort(key=lambda who: who != reference)
     for who in order:
         beside = None if who == reference else heldout.beside(reference, who)
-        verdict = "" if who == reference else "not judged" if beside is None else OF_THE_OTHER[beside.outcome]
+        turned = None if who == reference else heldout.beside(who, reference)
+        verdict = "" if who == reference else "not judged" if turned is None else turned.outcome
+        verdict = verdict.replace("about equally well", "about as good")
         if heldout.kind == "classes":
             scores = (heldout.concordance_overall(who), *heldout.concordance(who))
         else:
-            overall = heldout.explained(who) if one_unit else math.nan
-            scores = overall, heldout.explained_within(who), math.nan
+            scores = heldout.explained(who), heldout.explained_within(who), math.nan
         took = math.nan if seconds is None else seconds[who]
         found.append(Standing(who, titles[who], *scores, beside, verdict, took))
     return found
 
 
 # -- a table and methods -------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, eq=False)
-class Comparison:
-    """Standings of methods, the best first, and the held-out rows that they follow from."""
-
-    kind: str
-    standings: list[Standing]
-    tasks: list[dict[str, Any]]
-    n_splits: int
 
 
 def splits(rows: Rows, repeats: int, fraction: float, seed: int, *, new_tasks: bool = False) -> list[Fold]:
@@ -177,44 +166,6 @@ def splits(rows: Rows, repeats: int, fraction: float, seed: int, *, new_tasks: b
         found += rows.split(TaskKFold(n_parts, random_state=seed + len(found), stratify=stratify))
     found = found if fraction >= 0.5 else [(test, train) for train, test in found]
     return found[:repeats]
-
-
-def compare(
-    rows: Rows,
-    parts: Sequence[Fold],
-    methods: Mapping[str, Method],
-    *,
-    jobs: int = 1,
-    progress: Callable[[str], None] | None = None,
-) -> Comparison:
-    """Judge methods beside the best of them; see `predict_held_out`.
-
-    Examples
-    --------
-    >>> from mmtfl.datasets import make_tasks
-    >>> from mmtfl.report.evaluation import compare, splits
-    >>> from mmtfl.report.methods import methods_of_table
-    >>> from mmtfl.report.methods import Rows
-    >>> data = make_tasks(4, 40, 10, n_informative=3, noise=0.5, random_state=0)
-    >>> rows = Rows.of_table(data.X, data.y, data.task, kind="numbers")
-    >>> methods = {name: methods_of_table()[name] for name in ("mmtfl21", "pooled")}
-    >>> [standing.method for standing in compare(rows, splits(rows, 2, 0.5, 0), methods).standings]
-    ['mmtfl21', 'pooled']
-    """
-    heldout, seconds = predict_held_out(rows, parts, methods, jobs=jobs, progress=progress)
-    titles = {name: method.title for name, method in methods.items()}
-    ranked = standings(heldout, titles, one_unit=rows.tasks.rows is None, seconds=seconds)
-    scores = {who: heldout.score_by_task(who) for who in methods}
-    tasks = [
-        {
-            "task": label,
-            "held_out": int(heldout.sizes[t]),
-            "judged": bool(heldout.counted[t]),
-            **{who: float(values[t]) for who, values in scores.items()},
-        }
-        for t, label in enumerate(rows.labels.tolist())
-    ]
-    return Comparison(heldout.kind, ranked, tasks, len(parts))
 
 
 # -- a fitted model and its rivals ---------------------------------------------------------------------------
@@ -243,9 +194,8 @@ class Evaluation:
     strength : {"tuned", "kept", "given"}
         Whether the strength of the model was chosen again in every training part; or was chosen before, and
         kept; or was never chosen.
-    kept_together, in_time, one_unit : bool
-        Whether groups of rows were held out together, whether held-out rows come later in their task, and
-        whether the targets of all tasks are in one unit.
+    kept_together, in_time : bool
+        Whether groups of rows were held out together, and whether held-out rows come later in their task.
     """
 
     kind: str | None
@@ -258,7 +208,6 @@ class Evaluation:
     strength: str = "given"
     kept_together: bool = False
     in_time: bool = False
-    one_unit: bool = True
 
     @property
     def rivals(self) -> list[str]:
@@ -276,7 +225,7 @@ class Evaluation:
         if self.heldout is None:
             return []
         titles = {who: TITLES[who] for who in self.heldout.means}
-        return standings(self.heldout, titles, "own", one_unit=self.one_unit)
+        return standings(self.heldout, titles, "own")
 
 
 def evaluate(
@@ -344,7 +293,6 @@ def evaluate(
         seen=seen,
         kept_together=groups is not None,
         in_time=in_time,
-        one_unit=rows.tasks.rows is None,
     )
     if kind is None:
         words = "Models are compared where all tasks have numbers, two classes or counts as targets."

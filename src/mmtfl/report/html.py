@@ -172,6 +172,8 @@ def _contents(
 ) -> dict[str, Any]:
     """Everything that the template of a fitted model's page needs, by name."""
     summary, inner = describe(model), model._fitted()
+    search, strengths = summary.search, summary.strengths.values()
+    is_by_task = any(isinstance(value, list) for value in strengths)  # then each task has a curve
     noun, effects = summary.noun, EffectPage.of(inner)
     event = _event(summary, model)
     meanings = dict(MEANINGS)
@@ -202,7 +204,7 @@ def _contents(
         "curves": curve_pictures(inner, effects),
         "kinds": kinds,
         "headline": headline,
-        "chose_member": _chose_member(summary),
+        "chose_member": search is not None and len(search.curves) > 1 and not is_by_task,
         "search_picture": search_picture(model),
         "history_picture": history_picture(model),
         "level_unit": {"classes": " (log odds)", "counts": " (log)"}.get(kind_of_targets(inner) or "", ""),
@@ -232,12 +234,6 @@ def _title_of_table(model: Any) -> str | None:
         names = [*names[: MOST_TARGETS - 1], f"{len(names) - MOST_TARGETS + 1} more"]
     targets = names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
     return targets if recipe.task_column is None else f"{targets}, by {recipe.task_column}"
-
-
-def _chose_member(summary: ModelSummary) -> bool:
-    """Whether the search had several members to choose from; one strength per task has a curve per task."""
-    by_task = any(isinstance(value, list) for value in summary.strengths.values())
-    return summary.search is not None and len(summary.search.curves) > 1 and not by_task
 
 
 class TaskTable:

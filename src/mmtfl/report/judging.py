@@ -25,16 +25,6 @@ NEVER = 1e-6  # probabilities are kept this far from 0 and 1, so that one row do
 SMALL = {"numbers": 0.01, "classes": 0.002, "counts": 0.002}
 EQUAL = {"numbers": 0.05, "classes": 0.01, "counts": 0.01}
 
-OF_THE_OTHER = {  # the outcome for one model, said of the other
-    "worse": "better",
-    "better": "worse",
-    "slightly worse": "slightly better",
-    "slightly better": "slightly worse",
-    "about equally well": "about as good",
-    "the same": "the same",
-    "cannot be told apart": "cannot be told apart",
-}
-
 
 def row_losses(kind: str, y: np.ndarray, mean: np.ndarray) -> np.ndarray:
     """Loss of each row under a predicted mean, of numbers, classes (0 and 1) or counts.
@@ -105,6 +95,8 @@ class HeldOut:
     split : ndarray (n,) of int, optional
         In which split or fold each row was held out: pairs of rows are compared within it, because scores of
         two fits differ in level.
+    one_unit : bool
+        Whether targets and predictions of all tasks are in one unit: else nothing is said of all differences.
     row : ndarray (n,) of int, optional
         Which row of the table each is, where rows are held out repeatedly.
 
@@ -126,6 +118,7 @@ class HeldOut:
     n_tasks: int
     split: np.ndarray | None = None
     row: np.ndarray | None = None
+    one_unit: bool = True
 
     # -- tasks that count --------------------------------------------------------------------------------
 
@@ -170,6 +163,8 @@ class HeldOut:
 
     def explained(self, who: str) -> float:
         """Share of all differences between rows that a model explains; 0 is the mean of all rows."""
+        if not self.one_unit:
+            return math.nan
         return self._share(who, row_losses(self.kind, self.y, np.full(len(self.y), self.y.mean())))
 
     def explained_within(self, who: str) -> float:
@@ -240,7 +235,10 @@ class HeldOut:
         gains = np.log(second) - np.log(first)  # by how much each task is better off
         unit, tested = "task", gains
         if len(gains) < FEWEST_TASKS:
-            unit, tested = "row", self._gains_of_rows(one, other)
+            unit, tested = "row", self.losses[other] - self.losses[one]
+            if self.row is not None:  # averaged over the splits that held a row out
+                row = np.unique(self.row, return_inverse=True)[1]
+                tested = np.bincount(row, tested) / np.bincount(row)
         p_value, sign = signed_rank(tested)
         losses = (max(self._deciding_loss(who), TINY) for who in (other, one))
         total = float(np.subtract(*np.log(list(losses))))
@@ -248,14 +246,6 @@ class HeldOut:
         n_better = int(np.count_nonzero(gains > ROUNDING))
         change = math.expm1(-float(np.median(gains)))
         return Paired(outcome, unit, len(tested), len(gains), n_better, change, p_value)
-
-    def _gains_of_rows(self, one: str, other: str) -> np.ndarray:
-        """By how much each row is better off, averaged over the splits that held it out."""
-        gains = self.losses[other] - self.losses[one]
-        if self.row is None:
-            return gains
-        row = np.unique(self.row, return_inverse=True)[1]
-        return np.bincount(row, gains) / np.bincount(row)
 
     def _outcome(
         self, gains: np.ndarray, p_value: float, sign: float, total: float, *, by_tasks: bool

@@ -188,11 +188,11 @@ class Rows:
     ) -> HeldOut:
         """Predictions for the rows with these numbers; several targets in units of their own spread."""
         row = np.arange(len(self.value)) if row is None else row
-        y, task = self.value, self.task
-        if self.tasks.rows is not None and self.kind == "numbers":
+        y, task, one_unit = self.value, self.task, self.tasks.rows is None
+        if not one_unit and self.kind == "numbers":
             spread = np.array([y[task == t].std() or 1.0 for t in range(len(self.labels))])[task]
             y, means = y / spread, {who: mean / spread[row] for who, mean in means.items()}
-        return HeldOut(self.kind or "", y[row], task[row], means, len(self.labels), split, row)
+        return HeldOut(self.kind or "", y[row], task[row], means, len(self.labels), split, row, one_unit)
 
     # -- parts -----------------------------------------------------------------------------------------------
 

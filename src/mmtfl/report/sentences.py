@@ -121,7 +121,7 @@ def figures(evaluation: Evaluation, noun: Noun, target: str | None = None) -> li
         f"of the {of} within {with_article(noun[0])} are explained",
         f"each {noun[0]}",
     )
-    if not evaluation.one_unit:
+    if not found.one_unit:
         return [within]
     overall = _explained(found.explained("own"), f"of all {of} between rows are explained", "all rows")
     return [overall, within] if several else [overall]

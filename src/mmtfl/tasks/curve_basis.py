@@ -7,7 +7,7 @@ whole spline, so that a model chooses for every feature between nothing, a line 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -102,26 +102,19 @@ class CurveBasis:
         X = self.widened(X) if columns is None else np.hstack([X, columns])
         return replace(tasks, X=X, feature_names=names, absent=absent, curves=self)
 
-    def as_dict(self) -> dict[str, Any]:
-        """The basis as a few arrays."""
-        return {one.name: getattr(self, one.name) for one in fields(self)}
-
-    @classmethod
-    def from_dict(cls, parts: dict[str, Any]) -> CurveBasis:
-        """The basis of `as_dict`, checked: it may come from a file."""
-        basis = cls(**parts)
-        n, K, m = len(basis.curved), basis.knots.shape[1], len(basis.owner)
+    def __post_init__(self) -> None:
+        """Check what may come from a file."""
+        n, K, m = len(self.curved), self.knots.shape[1], len(self.owner)
         shapes: dict[str, tuple[int, ...]] = {"curved": (n,), "low": (n,), "width": (n,), "knots": (n, K)}
         shapes |= {"owner": (m,), "weights": (m, 4 + K)}
         for name, shape in shapes.items():
             kind = "i" if name in ("curved", "owner") else "f"
-            array = getattr(basis, name)
+            array = getattr(self, name)
             if array.shape != shape or array.dtype.kind != kind:
                 raise ValueError(f"{name} of a curve is of a wrong kind or shape")
-        for index, end in ((basis.curved, basis.n_features), (basis.owner, n)):
+        for index, end in ((self.curved, self.n_features), (self.owner, n)):
             if type(end) is not int or index.min(initial=0) < 0 or index.max(initial=-1) >= end:
                 raise ValueError("a curve belongs to a feature that does not exist")
-        return basis
 
 
 def learn_basis(

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mmtfl.errors import require
-from mmtfl.wording import markdown_table
 from mmtfl_lab.bench.comparison import CaseResult, Row
 from mmtfl_lab.bench.costs import Cost
 from mmtfl_lab.bench.speed_targets import Verdict, verdicts
+from mmtfl_lab.markdown import markdown_table
 
 if TYPE_CHECKING:
     from mmtfl_lab.bench.run import Results

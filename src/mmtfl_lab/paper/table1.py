@@ -6,7 +6,7 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 
 from mmtfl.objective.row_sizes import alpha_from_gammas
-from mmtfl.wording import markdown_table
+from mmtfl_lab.markdown import markdown_table
 from mmtfl_lab.paper.data_sets import generator
 
 _N_ROWS = 200  # random rows per pair

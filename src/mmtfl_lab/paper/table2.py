@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from mmtfl.wording import markdown_table
+from mmtfl_lab.markdown import markdown_table
 from mmtfl_lab.paper.data_sets import PROBLEMS, Problem
 from mmtfl_lab.paper.methods import METHODS
 from mmtfl_lab.paper.results import Results, Summary

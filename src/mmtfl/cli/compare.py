@@ -114,7 +114,8 @@ def compare(
     found = standings(heldout, titles, seconds=seconds)
     if talk.json:
         scores = {name: heldout.score_by_task(name) for name in names}
-        tasks = {"task": rows.labels, "held_out": heldout.sizes, "judged": heldout.counted, **scores}
+        by_name = {"task": rows.labels, "held_out": heldout.sizes, "judged": heldout.counted, **scores}
+        tasks = [dict(zip(by_name, row, strict=True)) for row in zip(*by_name.values(), strict=True)]
         print_json({"kind": heldout.kind, "standings": found, "tasks": tasks, "n_splits": len(parts)})
         return 0
     one = task_noun(training.recipe.task_column)

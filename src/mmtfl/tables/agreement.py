@@ -27,11 +27,9 @@ from mmtfl.tasks.container import Tasks
 from mmtfl.tasks.disclosure import (
     LEAST_ROWS,
     check_cells,
-    check_columns,
     check_knots,
     check_least,
     check_rows,
-    check_scatter,
 )
 from mmtfl.tasks.grouping import own_folds
 from mmtfl.tasks.summaries import SiteSummary
@@ -145,7 +143,6 @@ class Agreement:
         curves : sequence of str
             Columns of numbers that may act by a curve; each costs two columns more.
         """
-        check_least(least_rows)
         table = nw.from_native(frame, eager_only=True)
         for name in (task, target, *(features or ()), *drop, *(units or {}), *curves):
             if name not in table.columns:
@@ -283,10 +280,7 @@ class Agreement:
         labels = tasks.labels.tolist()
         shape = (tasks.n_tasks, self.folds)
         n_rows = np.bincount(tasks.observation_task * self.folds + fold, minlength=shape[0] * shape[1])
-        check_columns(tasks.feature_names or (), self.feature_names)
         check_rows(n_rows.reshape(shape), labels, self.least_rows)
-        n_splines = sum(len(at) - 2 for at in self.knots.values())
-        check_scatter(n_rows.reshape(shape), labels, tasks.n_features + n_splines + 1)
         for t, k in np.ndindex(*shape):
             cells = self._cells(tasks.X[np.flatnonzero((tasks.observation_task == t) & (fold == k))])
             who = f"Task {labels[t]!r}"

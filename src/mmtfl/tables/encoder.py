@@ -486,9 +486,6 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         encoder.left_out_ = {str(name): str(why) for name, why in expect(saved["left_out"], dict).items()}
         return encoder
 
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "codes_")
-
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = tags.input_tags.string = tags.input_tags.categorical = True

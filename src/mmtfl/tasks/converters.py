@@ -156,7 +156,6 @@ def observe_checked_rows(
     weights = None
     if sample_weight is not None:
         weights = np.broadcast_to(check_weights(sample_weight, X.shape[0]), observed.shape)[observed]
-        weights = check_weights(weights, len(rows), of="the container")
         check_task_weights(weights, observation_task=position, labels=labels)
     known = None if offset is None else check_offset(offset, *Y.shape).T[observed]
     return X, Y.T[observed], offsets_of(observed.sum(axis=1)), labels, weights, rows, names, lacking, known

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from mmtfl.wording import abbreviate, count
+from mmtfl.wording import count
 
 LEAST_ROWS = 10  # of a task in a fold, and of a category in them
 FEWEST = 3  # what may be agreed on in its place: fewer rows are solved for by hand
@@ -171,27 +171,6 @@ at least 10: agree on fewer knots, or on none for this column.
         raise ValueError(
             f"{who} has a fold with {count(n_rows[i], 'row')} of {column!r} {where}, and the agreement asks "
             f"for at least {least}: agree on fewer knots, or on none for this column."
-        )
-
-
-def check_columns(found: Sequence[str], agreed: Sequence[str]) -> None:
-    """Refuse columns that were not agreed on: what is summed is what all sites know of, and nothing else.
-
-    Examples
-    --------
-    >>> from mmtfl.tasks.disclosure import check_columns
-    >>> check_columns(["age", "age is 81"], ["age"])
-    Traceback (most recent call last):
-    ...
-    ValueError: 'age is 81' was not agreed on: sums over a column that was made for the purpose can show a \
-row. Summaries have the agreed columns ('age'), in their order, and no others.
-    """
-    if list(found) != list(agreed):
-        strange = [name for name in found if name not in agreed] or list(found)
-        raise ValueError(
-            f"{abbreviate(strange)} was not agreed on: sums over a column that was made for the purpose can "
-            f"show a row. Summaries have the agreed columns ({abbreviate(agreed)}), in their order, and no "
-            "others."
         )
 
 

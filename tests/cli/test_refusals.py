@@ -118,7 +118,7 @@ SHORT = {"FIT": "fit DATA", "CV": "cv DATA", "FILES": "fit PARQUET --task site"}
         # methods
         ("CV --method dirty --pk 2,1", "--pk does not go with --method dirty: it is for mmtfl only"),
         ("CV --method capped --one-se", "--one-se does not go with --method capped: it is for mmtfl and"),
-        ("CV --method robust --alphas 1 0.1", "has two strengths: --alphas takes how many"),
+        ("CV --method robust --alphas 1 0.1", "has two strengths: --alphas is how many"),
         ("CV --method single --checkpoint c", "--checkpoint does not go with --method single"),
         ("CV --method lowrank --dask local", "--dask does not go with --method lowrank"),
         ("CV --method robust --positive all", "--positive does not go with --method robust"),

@@ -227,5 +227,5 @@ def test_a_file_that_changes_after_it_was_indexed_is_noticed(client, tmp_path):
     stored = Tasks.from_parquet(tmp_path, task="task", target="y")
     frame.assign(x0=frame["x0"] + 1.0).to_parquet(tmp_path / "a.parquet")
     for engine in (None, DaskEngine(client)):
-        with pytest.raises(ValueError, match=r"has changed since its tasks were counted"):
+        with pytest.raises(ValueError, match=r"has changed since it was opened"):
             MMTFLRegressor(alpha=0.05, engine=engine).fit(stored)

@@ -137,9 +137,7 @@ def _rows(training: Training, kind: str) -> Any:
     if training.classify and y.ndim == 1:  # those of several targets are 0 and 1 already
         y = (y == training.recipe.classes[1]).astype(int)
     if training.offset is not None and kind != "numbers":
-        raise BadInput(
-            f"scikit-learn's models of {kind} take no offset: leave --offset and --exposure out of compare."
-        )
+        raise BadInput(f"compare's models of {kind} take no offset: leave --offset and --exposure out.")
     known: dict[str, Any] = {"groups": training.groups, "in_time": training.in_time}
     known |= {"offset": training.offset, "names": training.encoder.get_feature_names_out()}
     rows = Rows.of_table(X, y, training.task, kind=kind, **known)

@@ -189,7 +189,7 @@ def _check_method(
     }
     if method in TWO_STRENGTHS and isinstance(alphas, list):
         raise BadInput(
-            f"--method {method} has two strengths: --alphas takes how many of each are tried, such as 10."
+            f"--method {method} has two strengths: --alphas is how many of each to try, such as 10."
         )
     wrong = next((name for name, is_given in wrong_here.items() if is_given), None)
     if wrong is not None:

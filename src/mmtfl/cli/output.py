@@ -81,9 +81,7 @@ def load_model(path: Path) -> Any:
     try:
         return load(path)
     except FileNotFoundError:
-        raise BadInput(
-            f"There is no file {str(path)!r}: give a model written by `mmtfl fit` or save."
-        ) from None
+        raise BadInput(f"There is no file {str(path)!r}: give a model of `mmtfl fit` or save.") from None
     except OSError as error:
         raise BadInput(f"{str(path)!r} cannot be read: {error.strerror or error}.") from None
     except ValueError as error:
@@ -118,9 +116,7 @@ def check_output(path: Path, *, force: bool, inputs: Sequence[Path] = ()) -> Non
 def check_table_output(path: Path, *, force: bool, inputs: Sequence[Path] = ()) -> None:
     """The same for a table, whose suffix says how it is written."""
     if path.suffix.lower() not in TABLE_SUFFIXES:
-        raise BadInput(
-            f"{str(path)!r}: the result is a table, so its name ends in {', '.join(TABLE_SUFFIXES)}."
-        )
+        raise BadInput(f"{str(path)!r}: the result is a table, its name ends in {', '.join(TABLE_SUFFIXES)}.")
     check_output(path, force=force, inputs=inputs)
 
 
@@ -163,9 +159,7 @@ def naming_the_file(path: Path) -> Iterator[None]:
     try:
         yield
     except FileExistsError:
-        raise BadInput(
-            f"{str(path)!r} has appeared in the meantime: choose another name, or --force."
-        ) from None
+        raise BadInput(f"{str(path)!r} has appeared meanwhile: choose another name, or --force.") from None
     except OSError as error:
         reason = error.strerror or str(error)
         raise OSError(f"{str(path)!r} was not written: {reason}. Nothing is left of it.") from None

@@ -369,9 +369,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             return None
         labels = np.asarray(task)
         if labels.shape != (_n_rows(X),):
-            raise ValueError(
-                f"task has shape {labels.shape}, but X has {_n_rows(X)} rows: one label per row."
-            )
+            raise ValueError(f"task has shape {labels.shape}, X has {_n_rows(X)} rows: one label per row.")
         return labels.astype(str) if labels.dtype.kind == "O" else labels
 
     def _task_values(self, X: Any) -> Any:

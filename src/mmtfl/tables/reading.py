@@ -155,9 +155,7 @@ class TableFile:
                 raise TableError(f"{self._name} is not a whole gzip file ({error}): get it again.") from None
         encoding = self._wanted_encoding or _find_encoding(content)
         if encoding is None:
-            raise TableError(
-                f"{self._name} is not text: save it as CSV, or give it the suffix it should have."
-            )
+            raise TableError(f"{self._name} is not text: save it as CSV, or give it its own suffix.")
         try:
             if encoding == "utf-8":
                 content.decode()

@@ -133,9 +133,7 @@ class TableRecipe:
                 raise TableError(f"The table has no column {name!r}{suggest(name, names)}")
         both = [name for name in chosen or () if name in self.special]
         if both:
-            raise TableError(
-                f"Column {both[0]!r} is used twice, as task, target, weight or feature: pick one."
-            )
+            raise TableError(f"Column {both[0]!r} is used twice, as task, target or feature: pick one.")
         out = {*self.special, *drop}
         wanted = [name for name in names if not unnamed(name)] if chosen is None else chosen
         found = [name for name in names if name in wanted and name not in out]
@@ -305,9 +303,7 @@ def learn_classes(
     numeric = not words
     if classify is False or (classify is None and numeric and len(values) != 2):
         if words:
-            raise TableError(
-                f"Target {words[0]!r} does not hold numbers, so it cannot be regressed: drop --regress."
-            )
+            raise TableError(f"Target {words[0]!r} does not hold numbers: leave --regress out.")
         return None, None
     if 0 < len(words) < len(names):
         raise TableError(

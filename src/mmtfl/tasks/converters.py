@@ -122,9 +122,7 @@ def _check_distinct_labels(labels: Any, n_tasks: int) -> np.ndarray:
     """Check that there is one label per task, and that they differ."""
     labels = check_task_labels(labels, None, name="labels")
     if len(labels) != n_tasks:
-        raise ValueError(
-            f"labels has length {len(labels)}, but there are {n_tasks} tasks: pass one label per task."
-        )
+        raise ValueError(f"labels has length {len(labels)}, but there are {n_tasks} tasks: pass one each.")
     values, counts = np.unique(labels, return_counts=True)
     if counts.max() > 1:
         raise ValueError(f"Task label {show(values, counts.argmax())} occurs twice: labels must differ.")
@@ -164,13 +162,9 @@ def observe_checked_rows(
 def _check_shared_target(Y: Any, n_rows: int) -> tuple[np.ndarray, Names]:
     """Check a target with one column per task; returns it with the names of its columns."""
     if sparse.issparse(Y):
-        raise TypeError(
-            "Y must be dense, with NaN for what is not observed, but is sparse: pass Y.toarray()."
-        )
+        raise TypeError("Y must be dense, NaN for what is not observed, but is sparse: pass Y.toarray().")
     if getattr(Y, "ndim", 2) == 1:
-        raise ValueError(
-            "Y must be 2-D, one column per task, but is 1-D: for a single target, use Tasks.from_rows."
-        )
+        raise ValueError("Y must be 2-D, a column per task, but is 1-D: for one target, use Tasks.from_rows.")
     Y, columns = check_design(Y, name="Y")
     check_length("Y", Y.shape[0], n_rows)
     return Y.astype(np.float64, copy=False), columns

@@ -42,9 +42,7 @@ def as_float(values: Any, name: str) -> np.ndarray:
 def _number(value: Any, place: tuple[int, ...], name: str) -> float:
     where = name + "".join(f", {axis} {i}" for axis, i in zip(("row", "column"), place, strict=False))
     if isinstance(value, str | bytes):
-        raise TypeError(
-            f"{where}: found the string {value!r}, expected a number. Encode it, or leave it out."
-        )
+        raise TypeError(f"{where}: found the string {value!r}, expected a number: encode it or leave it out.")
     if isinstance(value, complex | np.complexfloating):
         raise ValueError(f"Complex data not supported: {where} is {value!r}.")
     try:

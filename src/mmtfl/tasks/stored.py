@@ -269,9 +269,7 @@ class RowGroup:
         """Yield some columns, at most n_rows rows at a time."""
         pa, parquet = require("pyarrow", "dask"), require("pyarrow.parquet", "dask")
         if _state(Path(self.path)) != self.state:
-            raise ValueError(
-                f"{self.path!r} has changed since its tasks were counted: call Tasks.from_parquet again."
-            )
+            raise ValueError(f"{self.path!r} has changed since it was opened: call Tasks.from_parquet again.")
         own = [name for name in columns if self.label is None or name != self.task]
         with parquet.ParquetFile(self.path, pre_buffer=False) as file:
             for batch in file.iter_batches(n_rows, row_groups=[self.number], columns=own):

@@ -7,6 +7,8 @@ import pytest
 
 from cli.site_table import fit, make_frame
 from cli.typed import refusal, run
+from mmtfl.cli import inspect
+from mmtfl.cli.main import main
 
 
 def test_the_report_refuses_new_tasks(folder, tmp_path, capsys):
@@ -199,3 +201,15 @@ def test_a_full_disk_is_one_line_and_leaves_nothing(folder, tmp_path, capsys, mo
     assert err.strip().count("\n") == 0
     assert "was not written: No space left on device" in err
     assert list(tmp_path.iterdir()) == []
+
+
+def test_an_error_that_nobody_worded_is_no_refusal(monkeypatch, capsys):
+    def refuse(path):
+        raise ValueError("it is not\nwhat it says")
+
+    monkeypatch.setattr(inspect, "load_model", refuse)
+    assert main(["inspect", "m.mmtfl"]) == 2
+    assert capsys.readouterr().err == "mmtfl: it is not what it says\n"
+    monkeypatch.setattr(inspect, "load_model", lambda path: int("x"))
+    with pytest.raises(ValueError, match="invalid literal"):
+        main(["inspect", "m.mmtfl"])

@@ -240,7 +240,7 @@ def with_numbers_for_losses(table: options.TableOptions, model: options.ModelOpt
     if model.loss is None:
         return table
     if table.classify:
-        raise BadInput("--loss is for numbers, and --classify makes targets classes: leave one.")
+        raise BadInput("--loss is for numbers, and --classify makes them classes: leave one.")
     return replace(table, classify=False)
 
 

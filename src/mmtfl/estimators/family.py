@@ -8,19 +8,17 @@ import numpy as np
 from sklearn.utils._param_validation import Interval, InvalidParameterError, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from mmtfl.engines.threads import one_blas_thread
 from mmtfl.estimators.base import TaskModel
 from mmtfl.estimators.inputs import feature_constraints
 from mmtfl.estimators.new_task import with_new_task
 from mmtfl.estimators.parameters import FamilyParameters, parameter, strength
-from mmtfl.estimators.prepared import POLISH, Prepared, StoredPrepared
+from mmtfl.estimators.prepared import Prepared, StoredPrepared
 from mmtfl.objective.known_features import KnownFeatures
 from mmtfl.objective.penalties import RowPenalty, make_penalty
 from mmtfl.objective.row_sizes import task_part
 from mmtfl.persistence.content_hash import fingerprint
 from mmtfl.solvers import solve
 from mmtfl.solvers.checkpoint import Checkpoint, FitCheckpoint
-from mmtfl.solvers.path import Paths
 from mmtfl.solvers.placed import OpenTasks
 from mmtfl.solvers.solve import Reporter
 from mmtfl.tasks.container import Tasks
@@ -123,12 +121,7 @@ class ProductForm(TaskModel):
         return KnownFeatures(weight, self.positive_, self.feature_group_)
 
     def _solve_again(self, prepared: Prepared, penalty: Any, last: Any) -> Any:
-        problem = prepared.problem()
-        with one_blas_thread():
-            start, is_exact = Paths(problem).refined(penalty, last.A)
-        return solve(
-            problem, penalty, start=start, **self._solver_options(), polish=0 if is_exact else POLISH
-        )
+        return solve(prepared.problem(), penalty, start=last.A, **self._solver_options())
 
     def _solver_options(self) -> dict[str, Any]:
         """Return the options that the solver takes as they are."""

@@ -25,7 +25,6 @@ from sklearn.utils._param_validation import InvalidParameterError
 from mmtfl.estimators.fitted_curves import join_curves, split_curves
 from mmtfl.estimators.inputs import n_dimensions, read_weights, single_column, take_task_column
 from mmtfl.estimators.prediction import expected_levels
-from mmtfl.estimators.prepared import POLISH
 from mmtfl.inference.learn_effects import add_effects
 from mmtfl.objective.design import Design
 from mmtfl.objective.losses import Loss
@@ -236,8 +235,7 @@ def _solve_about(model: Any, tasks: Tasks, shared: Shared, prior: np.ndarray | N
         middle = prior[0] - (reference / shared.columns) @ shared.common
         tasks, loss = _with_prior(tasks, loss, reference, np.array([middle]), float(prior[1]), shared.noise)
     problem = Problem(Design(tasks, mean_size=model.mean_size_, **scale), loss)
-    limits = {"max_iter": model.max_iter, "tol": model.tol, "polish": POLISH}
-    solution = solve(problem, shared.penalty, **limits)
+    solution = solve(problem, shared.penalty, max_iter=model.max_iter, tol=model.tol)
     if not solution.converged:
         message = (
             f"The new task's fit stopped after {solution.n_iter} passes at a violation of "

@@ -27,8 +27,6 @@ from mmtfl.tasks.scaling import (
 )
 from mmtfl.tasks.summaries import SummarisedTasks
 
-POLISH = 20  # passes of a fit from a start, so that its answer does not depend on the start
-
 
 @dataclass(frozen=True)
 class Prepared:

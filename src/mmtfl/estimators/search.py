@@ -25,7 +25,7 @@ from mmtfl.estimators.cross_validated import (
 )
 from mmtfl.estimators.family import FamilyMember, ProductForm
 from mmtfl.estimators.parameters import COUNT, RATIO, FamilyParameters, choice, parameter
-from mmtfl.estimators.prepared import POLISH, Prepared
+from mmtfl.estimators.prepared import Prepared
 from mmtfl.estimators.regression import MMTFLRegressor, TaskRegressor
 from mmtfl.model_selection.choosing import choose, contenders, hints_at_curves, rivals
 from mmtfl.model_selection.cross_validation import (
@@ -262,7 +262,6 @@ class TaskSearch(Search, ProductForm):
                 limits: Any = {"max_iter": self.max_iter, "report": partial(progress.reach, "path")}
                 path = variant.paths.solve(member, self.alphas_, tol=settings.tol, certified=True, **limits)
                 progress.finish("path")
-            start, is_exact = variant.paths.refined(penalty, path.coef(i).T)
         self.best_p_ = float(member.p)
         self.best_k_ = "log" if member.power == 0.0 else float(member.k)
         self.best_pooling_, self.best_curves_ = float(member.pooling), variant.curves
@@ -271,10 +270,8 @@ class TaskSearch(Search, ProductForm):
         solution = solve(
             variant.paths.problem,
             penalty,
-            start=start,
+            start=path.coef(i).T,
             **self._solver_options(),
-            # with a prior of the levels, it is only where the last fit begins
-            polish=0 if is_exact or prepared.prior is not None else POLISH,
             checkpoint=None if kept is None else FitCheckpoint(kept, "refit"),
         )
         return prepared, solution, penalty, on_folds

@@ -30,7 +30,6 @@ _ONE = 0.1  # of tol, where a solution stands alone
 _ROUGH = 6.0  # times tol where nothing but held-out scores is asked for; docs/benchmarks.md has what it saves
 _START = 1e-4  # the same on the way to a dense start
 _START_SWEEPS, _MAX_SWEEPS = 50, 200
-_FINE, _FINE_ROUNDS, _FINE_SWEEPS = 1e-23, 20, 1000  # the same for one solution that is to be exact
 _NOTHING = 1e-4  # a row this small against the largest is dropped from a dense start
 
 
@@ -164,10 +163,6 @@ class CompiledPaths:
         """Solve under one convex penalty from `start` (d, T)."""
         share = _CONVEX * (_ONE * tol) ** 2
         return self._descend(penalty, [penalty.alpha], start, share, max_iter, _MAX_SWEEPS)
-
-    def refined(self, penalty: RowPenalty, A: np.ndarray) -> np.ndarray:
-        """The solution next to A under one penalty, almost as exact as floats allow."""
-        return self._descend(penalty, [penalty.alpha], A, _FINE, _FINE_ROUNDS, _FINE_SWEEPS).A[0]
 
     def violations(self, penalty: RowPenalty, alphas: np.ndarray, found: PathSolutions) -> np.ndarray:
         """Distance to stationarity of each solution, eq. (8), as a share of the largest slope at zero."""

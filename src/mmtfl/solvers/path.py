@@ -209,11 +209,6 @@ class Paths:
         """What is known of the features in the tasks of this problem."""
         return known if known is None or self._tasks is None else known.of_tasks(self._tasks)
 
-    def refined(self, penalty: RowPenalty, A: np.ndarray) -> tuple[np.ndarray, bool]:
-        """A point of a path brought to the solution it stands for where that is cheap, and whether it was."""
-        compiled = self._compiled(penalty) if penalty.is_convex else None
-        return (A, False) if compiled is None else (compiled.refined(penalty, A), True)
-
     def last_before_zero(self, penalty: RowPenalty, alpha: float) -> float | None:
         """The largest strength, to 1 %, at which a concave member's path from `alpha` upwards is not zero.
 

@@ -2,7 +2,6 @@
 
 import math
 import sys
-from dataclasses import replace
 from time import monotonic
 
 import numpy as np
@@ -18,7 +17,6 @@ from mmtfl.solvers.solution import Solution
 from mmtfl.solvers.task_step import has_many_small_tasks
 
 SOLVERS = ("auto", "alternating", "block")
-_POLISH_TOL = 1e-13  # next to the rounding of a gradient
 
 
 def solve(
@@ -31,7 +29,6 @@ def solve(
     tol: float = 1e-7,
     engine: Engine | None = None,
     n_jobs: int | None = None,
-    polish: int = 0,
     report: Report | None = None,
     checkpoint: FitCheckpoint | None = None,
 ) -> Solution:
@@ -57,9 +54,6 @@ def solve(
         Where per-task work runs; it serves Algorithm 1.
     n_jobs : int, optional
         Threads of the default engine.
-    polish : int
-        Passes of row descent, at most, that follow a converged solution down to the rounding of floats: the
-        answer then depends neither on where it started nor on the order of its sums.
     report : callable, optional
         Called as report(passes, objective, change, features left) after every pass of Algorithm 1.
     checkpoint : FitCheckpoint, optional
@@ -98,28 +92,11 @@ def solve(
             problem, penalty, solver, engine or Threads(n_jobs), start=start, max_iter=max_iter, tol=tol,
             passes={"report": report, "checkpoint": checkpoint},
         )  # fmt: skip
-        if polish and solution.converged:
-            solution = _polished(problem, penalty, solution, polish, tol)
         if units is not None:
             solution = units.solution(solution)
     if checkpoint is not None:
         checkpoint.keep_solution(solution)
     return solution
-
-
-def _polished(
-    problem: Problem, penalty: RowPenalty, solution: Solution, max_iter: int, tol: float
-) -> Solution:
-    """The solution after a few more passes of row descent; the objective does not rise.
-
-    They compute the slopes anew, and may so tell that it was not within the tolerance.
-    """
-    found = RowDescent(problem).solve(
-        penalty, solution.A, solution.intercept, max_iter=max_iter, tol=_POLISH_TOL
-    )
-    history = np.concatenate([solution.history, found.history])
-    converged = found.violation <= tol
-    return replace(found, history=history, n_iter=len(history), converged=converged, solver=solution.solver)
 
 
 def _dispatch(problem, penalty, solver, engine, *, start, passes, **options) -> Solution:

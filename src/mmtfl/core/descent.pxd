@@ -22,10 +22,8 @@ cdef class Blocks:
     cdef Py_ssize_t* members   # the rows, block by block
     cdef Py_ssize_t* starts    # where the rows of each block begin, and the last ones end
     cdef Py_ssize_t* places    # where the numbers of each block begin
-    cdef Py_ssize_t* basis_at  # where the basis of each block begins, or -1
     cdef const double* numbers    # what the penalty knows of the blocks
     cdef const double* curvature  # of the entries, block by block
-    cdef const double* bases
     cdef object _owner
 
 
@@ -36,7 +34,7 @@ cdef class Descent:
     cdef Blocks blocks
     cdef double* A
     cdef Workspace work
-    cdef Buffer iterates, states, origin, mixed, turned
+    cdef Buffer iterates, states, origin, mixed
     cdef Py_ssize_t n_sweeps
     cdef double first, gain
     cdef Py_ssize_t work_done
@@ -50,7 +48,6 @@ cdef class Descent:
     cdef bint is_interrupted(self) noexcept nogil
     cdef Moves sweep(self, bint thorough, bint kept_only) noexcept nogil
     cdef void replace(self, Py_ssize_t b, bint thorough, Moves* moves) noexcept nogil
-    cdef void replace_turned(self, Py_ssize_t b, bint thorough, Moves* moves) noexcept nogil
     cdef bint is_zero(self, Py_ssize_t b) noexcept nogil
     cdef void store(self, Py_ssize_t k) noexcept nogil
     cdef void go_to(self, const double* place, const double* state) noexcept nogil

@@ -25,28 +25,22 @@ cdef double SQUARABLE = 1e70  # numbers up to this size can be squared, weighted
 cdef class Blocks:
     """Blocks members[starts[b]:starts[b + 1]] of rows, with numbers[places[b]:] for the row problem.
 
-    `curvature` has one entry for each row of a block and each task. Where basis_at[b] is not negative, the
-    entries of block b are turned, task by task, by the orthogonal matrices (n_tasks, size, size) that begin
-    there in `bases`, in which the curvature is diagonal. Elsewhere the curvature of a block of several rows
-    is a bound.
+    `curvature` has one entry for each row of a block and each task; of a block of several rows it is a bound.
     """
 
     def __init__(
         self, Py_ssize_t[::1] members, Py_ssize_t[::1] starts, const double[::1] numbers,
-        Py_ssize_t[::1] places, const double[::1] curvature, const double[::1] bases,
-        Py_ssize_t[::1] basis_at,
+        Py_ssize_t[::1] places, const double[::1] curvature,
     ):
         cdef Py_ssize_t b
         self.n, self.n_members = starts.shape[0] - 1, members.shape[0]
-        self._owner = (members, starts, numbers, places, curvature, bases, basis_at)
+        self._owner = (members, starts, numbers, places, curvature)
         for b in range(self.n):
             self.largest = max(self.largest, starts[b + 1] - starts[b])
         self.starts = &starts[0]
         if self.n > 0:
-            self.members, self.places, self.basis_at = &members[0], &places[0], &basis_at[0]
+            self.members, self.places = &members[0], &places[0]
             self.numbers, self.curvature = &numbers[0], &curvature[0]
-        if bases.shape[0] > 0:
-            self.bases = &bases[0]
 
     @staticmethod
     def of_rows(rows, numbers, curvature):
@@ -54,8 +48,7 @@ cdef class Blocks:
         n = len(rows)
         return Blocks(
             np.array(rows, dtype=np.intp), np.arange(n + 1, dtype=np.intp), numbers.ravel(),
-            numbers.shape[1] * np.arange(n, dtype=np.intp), curvature.ravel(), np.empty(0),
-            np.full(n, -1, dtype=np.intp),
+            numbers.shape[1] * np.arange(n, dtype=np.intp), curvature.ravel(),
         )
 
 
@@ -64,7 +57,7 @@ cdef class Descent:
 
     def __cinit__(self):
         self.iterates, self.states, self.origin = Buffer(), Buffer(), Buffer()
-        self.mixed, self.turned = Buffer(), Buffer()
+        self.mixed = Buffer()
 
     def __init__(self, Storage storage, RowProblem problem, Blocks blocks, double[:, ::1] A):
         self.storage, self.problem, self._owner = storage, problem, A
@@ -170,10 +163,7 @@ cdef class Descent:
         for b in range(self.blocks.n):
             if kept_only and self.is_zero(b):
                 continue
-            if self.blocks.starts[b + 1] - self.blocks.starts[b] == 1:
-                self.replace(b, thorough, &moves)
-            else:
-                self.replace_turned(b, thorough, &moves)
+            self.replace(b, thorough, &moves)
         return moves
 
     cdef bint is_zero(self, Py_ssize_t b) noexcept nogil:
@@ -187,64 +177,32 @@ cdef class Descent:
         return True
 
     cdef void replace(self, Py_ssize_t b, bint thorough, Moves* moves) noexcept nogil:
-        """Replace a block of one row."""
-        cdef Py_ssize_t t, T = self.storage.n_tasks
-        cdef Py_ssize_t first = self.blocks.starts[b], j = self.blocks.members[first]
-        cdef Row* row = &self.work.row
+        """Replace one block."""
+        cdef Py_ssize_t T = self.storage.n_tasks, first = self.blocks.starts[b], i, t
+        cdef Py_ssize_t size = self.blocks.starts[b + 1] - first
+        cdef const Py_ssize_t* members = self.blocks.members + first
         cdef const double* L = self.blocks.curvature + first * T
-        cdef double* a = self.A + j * T
+        cdef Row* row = &self.work.row
         cdef double change, slope = 0.0, square = 0.0
-        self.storage.look(j, row.slope)
-        for t in range(T):
-            row.slope[t] += L[t] * a[t]
-        row.n, row.curvature, row.present, row.thorough = T, L, a, thorough
+        cdef double* a
+        cdef double* out
+        row.n, row.curvature, row.present, row.thorough = size * T, L, self.work.present, thorough
+        for i in range(size):
+            self.storage.look(members[i], row.slope + i * T)
+            memcpy(self.work.present + i * T, self.A + members[i] * T, T * sizeof(double))
+        for t in range(row.n):
+            row.slope[t] += row.curvature[t] * row.present[t]
         row.numbers = self.blocks.numbers + self.blocks.places[b]
         self.problem.solve(row)
-        for t in range(T):
-            change = row.out[t] - a[t]
-            a[t] = row.out[t]
-            row.out[t] = change
-            slope = max(slope, L[t] * fabs(change))
-            square += L[t] * change * change
-        self.storage.move(j, row.out)
-        moves.slope, moves.energy = max(moves.slope, slope), max(moves.energy, square)
-        moves.total += square
-
-    cdef void replace_turned(self, Py_ssize_t b, bint thorough, Moves* moves) noexcept nogil:
-        """Replace a block of several rows, in the basis of each task where it has one."""
-        cdef Py_ssize_t T = self.storage.n_tasks, first = self.blocks.starts[b], i, at
-        cdef Py_ssize_t size = self.blocks.starts[b + 1] - first, n = size * T
-        cdef Row* row = &self.work.row
-        cdef const double* L = self.blocks.curvature + first * T
-        cdef const double* basis = NULL
-        cdef double change, slope = 0.0, square = 0.0
-        cdef double* old
-        cdef double* other
-        if not self.turned.reserve(3 * n):
-            return  # the block stays as it is, and the sweeps are never enough
-        old, other = self.turned.at, self.turned.at + n
-        if self.blocks.basis_at[b] >= 0:
-            basis = self.blocks.bases + self.blocks.basis_at[b]
         for i in range(size):
-            self.storage.look(self.blocks.members[first + i], row.out + i * T)
-            memcpy(other + i * T, self.A + self.blocks.members[first + i] * T, T * sizeof(double))
-        turn(basis, row.out, row.slope, size, T, True)
-        turn(basis, other, old, size, T, True)
-        for at in range(n):
-            row.slope[at] += L[at] * old[at]
-        row.n, row.curvature, row.present, row.thorough = n, L, old, thorough
-        row.numbers = self.blocks.numbers + self.blocks.places[b]
-        self.problem.solve(row)
-        for at in range(n):
-            change = row.out[at] - old[at]
-            row.slope[at] = change
-            slope = max(slope, L[at] * fabs(change))
-            square += L[at] * change * change
-        turn(basis, row.out, other, size, T, False)
-        turn(basis, row.slope, old, size, T, False)
-        for i in range(size):
-            self.storage.move(self.blocks.members[first + i], old + i * T)
-            memcpy(self.A + self.blocks.members[first + i] * T, other + i * T, T * sizeof(double))
+            a, out, L = self.A + members[i] * T, row.out + i * T, row.curvature + i * T
+            for t in range(T):
+                change = out[t] - a[t]
+                a[t] = out[t]
+                out[t] = change
+                slope = max(slope, L[t] * fabs(change))
+                square += L[t] * change * change
+            self.storage.move(members[i], out)
         moves.slope, moves.energy = max(moves.slope, slope), max(moves.energy, square)
         moves.total += square
 
@@ -334,24 +292,6 @@ cdef double largest(const double* v, Py_ssize_t n) noexcept nogil:
         if not fabs(v[i]) <= out:
             out = fabs(v[i]) if v[i] == v[i] else INFINITY
     return out
-
-
-cdef void turn(
-    const double* basis, const double* v, double* out, Py_ssize_t size, Py_ssize_t n_tasks, bint into
-) noexcept nogil:
-    """A block (size, n_tasks) in the basis of every task, or back from it; a copy where there is none."""
-    cdef Py_ssize_t t, i, k
-    cdef double total
-    if basis == NULL:
-        memcpy(out, v, size * n_tasks * sizeof(double))
-        return
-    for t in range(n_tasks):
-        for i in range(size):
-            total = 0.0
-            for k in range(size):
-                total += (basis[k * size + i] if into else basis[i * size + k]) * v[k * n_tasks + t]
-            out[i * n_tasks + t] = total
-        basis += size * size
 
 
 cdef void mix(const double* rows, Py_ssize_t n, const double* weights, double* out) noexcept nogil:

@@ -17,9 +17,6 @@ cdef class Storage:
         self, const double* state, const double* change, const Py_ssize_t* rows, Py_ssize_t n
     ) noexcept nogil
     cdef void begin(self) noexcept nogil
-    cdef bint products(
-        self, Py_ssize_t j, const Py_ssize_t* others, Py_ssize_t n, double* out
-    ) noexcept nogil
 
 
 cdef class GramStorage(Storage):
@@ -47,5 +44,4 @@ cdef class SparseStorage(Storage):
     cdef const Py_ssize_t[::1] indices, indptr, task
     cdef const double[:, ::1] means
     cdef Py_ssize_t n_rows
-    cdef Buffer scattered
     cdef object _owner

@@ -8,7 +8,7 @@ sparse one over its entries).
 """
 
 from libc.stdlib cimport free, realloc
-from libc.string cimport memcpy, memset
+from libc.string cimport memcpy
 
 
 cdef class Buffer:
@@ -42,12 +42,6 @@ cdef class Storage:
     ) noexcept nogil:
         """The model at a state, up to a constant; its n rows have changed by `change` since `begin`."""
         return 0.0
-
-    cdef bint products(
-        self, Py_ssize_t j, const Py_ssize_t* others, Py_ssize_t n, double* out
-    ) noexcept nogil:
-        """Inner products (n, n_tasks) of column j with n other columns; False if there is no memory."""
-        return False
 
 
 cdef inline void subtract(double* state, const double* column, double change, Py_ssize_t n) noexcept nogil:
@@ -159,18 +153,6 @@ cdef class ColumnStorage(Storage):
             total = product(state, state, self.n_state)
         return 0.5 * total
 
-    cdef bint products(
-        self, Py_ssize_t j, const Py_ssize_t* others, Py_ssize_t n, double* out
-    ) noexcept nogil:
-        """Of columns that are centred and weighted."""
-        cdef Py_ssize_t k, t
-        for k in range(n):
-            for t in range(self.n_tasks):
-                out[k * self.n_tasks + t] = product(
-                    &self.x[j, self.start[t]], &self.x[others[k], self.start[t]], self.length[t]
-                )
-        return True
-
 
 cdef class SparseStorage(Storage):
     """Columns of which entry e, indptr[j] <= e < indptr[j + 1], is data[e] in row indices[e].
@@ -181,9 +163,6 @@ cdef class SparseStorage(Storage):
     and by its means (m, n_tasks) the shift of each task. Weighted sums of the residuals are zero where the
     columns are centred; where they are not, the means are zeros.
     """
-
-    def __cinit__(self):
-        self.scattered = Buffer()
 
     def __init__(
         self, matrix, const Py_ssize_t[::1] task, const double[::1] weight, const double[::1] total,
@@ -221,24 +200,3 @@ cdef class SparseStorage(Storage):
             residual = state[i] + state[self.n_rows + self.task[i]]
             total += self.weight[i] * residual * residual
         return 0.5 * total
-
-    cdef bint products(
-        self, Py_ssize_t j, const Py_ssize_t* others, Py_ssize_t n, double* out
-    ) noexcept nogil:
-        cdef Py_ssize_t k, t, e
-        cdef bint is_new = self.scattered.size == 0
-        if not self.scattered.reserve(self.n_rows):
-            return False
-        if is_new:
-            memset(self.scattered.at, 0, self.n_rows * sizeof(double))
-        for e in range(self.indptr[j], self.indptr[j + 1]):
-            self.scattered.at[self.indices[e]] = self.weight[self.indices[e]] * self.data[e]
-        for k in range(n):
-            for t in range(self.n_tasks):
-                out[k * self.n_tasks + t] = -self.total[t] * self.means[j, t] * self.means[others[k], t]
-            for e in range(self.indptr[others[k]], self.indptr[others[k] + 1]):
-                t = self.task[self.indices[e]]
-                out[k * self.n_tasks + t] += self.scattered.at[self.indices[e]] * self.data[e]
-        for e in range(self.indptr[j], self.indptr[j + 1]):
-            self.scattered.at[self.indices[e]] = 0.0
-        return True

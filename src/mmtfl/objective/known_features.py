@@ -3,13 +3,11 @@
 import math
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import pairwise
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 if TYPE_CHECKING:
-    from mmtfl.objective.penalties import RowPenalty
     from mmtfl.tasks.curve_basis import CurveBasis
 
 _SMALLEST, _LARGEST = 1e-100, 1e100  # scales beyond these are zero, or infinite
@@ -182,51 +180,3 @@ def check_pooling(p: float, pooling: float, known: KnownFeatures | None) -> None
         raise ValueError(f"pooling needs p = 1 or p = 2, got p={p:g}: for other p use pooling=0.")
     if pooling > 0.0 and known is not None and known.positive.any():
         raise ValueError("pooling goes with groups and weights of features, not with signs. Use pooling=0.")
-
-
-# -- blocks of rows that are penalised together, in the layout of the core -----------------------------------
-
-
-class Blocks(NamedTuple):
-    """Groups of rows, and the parameters of each group for the compiled row solver.
-
-    Attributes
-    ----------
-    members, starts : ndarray of int
-        Rows, block by block: block b is members[starts[b]:starts[b + 1]].
-    records, places : ndarray
-        What the row solver knows of each block; that of block b is records[places[b]:places[b + 1]].
-    """
-
-    members: np.ndarray
-    starts: np.ndarray
-    records: np.ndarray
-    places: np.ndarray
-
-    @property
-    def sizes(self) -> np.ndarray:
-        """Number of rows of each block."""
-        return np.diff(self.starts)
-
-
-def blocks_of(penalty: "RowPenalty", rows: np.ndarray) -> Blocks:
-    """The blocks of some rows of a penalty with groups, of which all rows are there, in their order."""
-    assert penalty.known is not None
-    groups = penalty.known.group_index[rows]
-    _, first, own = np.unique(groups, return_index=True, return_inverse=True)
-    rank = np.argsort(np.argsort(first))[own]  # blocks in the order of their first rows
-    order = np.argsort(rank, kind="stable")
-    members = rows[order].astype(np.intp)
-    sizes = np.bincount(rank)
-    starts = np.cumsum([0, *sizes]).astype(np.intp)
-    numbers = penalty.row_numbers(len(penalty.known.positive))[members]
-    whole = penalty.known.group_sizes[members[starts[:-1]]]
-    strengths = penalty.group_strengths(numbers[starts[:-1], :2], whole)
-    strengths[:, 0] = np.where(np.isinf(numbers[starts[:-1], 0]), np.inf, strengths[:, 0])
-    scale, positive = np.hsplit(numbers[:, 2:], 2)
-    parts = [
-        np.concatenate([strengths[b], scale[lo:hi].ravel(), positive[lo:hi].ravel()])
-        for b, (lo, hi) in enumerate(pairwise(starts))
-    ]
-    places = np.cumsum([0, *map(len, parts)]).astype(np.intp)
-    return Blocks(members, starts, np.concatenate([np.empty(0), *parts]), places)

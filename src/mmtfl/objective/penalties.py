@@ -13,12 +13,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import pairwise
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from mmtfl.objective import row_sizes
-from mmtfl.objective.known_features import KnownFeatures, blocks_of, check_pooling
+from mmtfl.objective.known_features import KnownFeatures, check_pooling
 from mmtfl.objective.row_sizes import centred_norms, common_part, common_weight, row_norms
 
 
@@ -231,14 +232,39 @@ class RowPenalty(ABC):
 
         out = np.empty(slope.shape)
         arrays = (np.ascontiguousarray(part, dtype=float) for part in (slope, curvature))
-        solve_blocks(self.row_problem(), *arrays, *self._blocks(len(slope)), out)
+        solve_blocks(self.row_problem(), *arrays, *self.blocks(np.arange(len(out)), len(out)), out)
         return out
 
-    def _blocks(self, n_rows: int) -> Any:
-        """The rows that are penalised together, in the layout of the core."""
-        from mmtfl.core.row_problems import rows_alone
+    def block_curvature(self, curvature: np.ndarray) -> np.ndarray:
+        """The curvature of rows, of those of a group a bound for the group as a whole."""
+        known = self.known
+        return curvature if known is None or known.groups is None else known.bound_of_blocks(curvature)
 
-        return blocks_of(self, np.arange(n_rows)) if self.has_groups else rows_alone(self.row_numbers(n_rows))
+    def blocks(self, rows: np.ndarray, n_rows: int) -> tuple[np.ndarray, ...]:
+        """Blocks of some of all rows that are penalised together, in the layout of the core.
+
+        Block b is members[starts[b]:starts[b + 1]] of the rows, with the numbers records[places[b]:]; of a
+        group all rows must be there.
+        """
+        known = self.known
+        if known is None or known.groups is None:
+            numbers, starts = self.row_numbers(n_rows)[rows], np.arange(len(rows) + 1)
+            return rows.astype(np.intp), starts, numbers.ravel(), numbers.shape[1] * starts[:-1]
+        _, first, own = np.unique(known.group_index[rows], return_index=True, return_inverse=True)
+        rank = np.argsort(np.argsort(first))[own]  # blocks in the order of their first rows
+        members = rows[np.argsort(rank, kind="stable")].astype(np.intp)
+        starts = np.concatenate([[0], np.cumsum(np.bincount(rank))])
+        numbers = self.row_numbers(n_rows)[members]
+        leading, sizes = numbers[starts[:-1], :2], known.group_sizes[members[starts[:-1]]]
+        strengths = self.group_strengths(leading, sizes)
+        strengths[:, 0] = np.where(np.isinf(leading[:, 0]), np.inf, strengths[:, 0])
+        scale, positive = np.hsplit(numbers[:, 2:], 2)
+        parts = [
+            np.concatenate([strengths[b], scale[lo:hi].ravel(), positive[lo:hi].ravel()])
+            for b, (lo, hi) in enumerate(pairwise(starts))
+        ]
+        places = np.cumsum([0, *map(len, parts)])[:-1]
+        return members, starts, np.concatenate([np.empty(0), *parts]), places
 
     def prox(self, Z: np.ndarray, step: float) -> np.ndarray:
         """argmin over A of ||A - Z||^2 / (2 step) + penalty(A)."""
@@ -255,10 +281,9 @@ class RowPenalty(ABC):
 
         if not len(A):
             return np.zeros(0)
-        if self.known is not None and self.has_groups:
-            curvature = self.known.bound_of_blocks(curvature)
-        arrays = (np.ascontiguousarray(part, dtype=float) for part in (A, gradient, curvature))
-        return block_violations(self.row_problem(), *arrays, *self._blocks(len(A)))
+        parts = A, gradient, self.block_curvature(curvature)
+        arrays = (np.ascontiguousarray(part, dtype=float) for part in parts)
+        return block_violations(self.row_problem(), *arrays, *self.blocks(np.arange(len(A)), len(A)))
 
     def of_rows(self, index: np.ndarray) -> Self:
         """The penalty of some of the rows."""

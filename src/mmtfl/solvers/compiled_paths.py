@@ -14,12 +14,11 @@ import numpy as np
 from scipy import sparse
 
 from mmtfl.objective.design import CONSTANT
-from mmtfl.objective.known_features import blocks_of
 from mmtfl.objective.losses import Huber, Logistic, Loss, Poisson, Squared
 from mmtfl.objective.losses.by_rows import LossOnRows
 from mmtfl.objective.penalties import RowPenalty
 from mmtfl.objective.problem import Problem
-from mmtfl.solvers.working_set import WorkingSet, can_turn
+from mmtfl.solvers.working_set import WorkingSet
 
 # numbers of all Gram matrices of a problem, and of all its columns: a search holds two or three of them
 _MOST_IN_GRAMS, _MOST_IN_COLUMNS = 1 << 24, 1 << 25
@@ -231,8 +230,11 @@ class CompiledPaths:
             penalty.is_separable and len(alphas) > 1
         )  # a start is rough: one descent over all tasks will do
         for own, source in self._sources(penalty, start, by_task=by_task):
-            members, starts, places, numbers = _blocks(own, alphas, source.n_features)
-            path = Path(source, own.row_problem(), members, starts, places, _turns(own, members, starts))
+            d = source.n_features
+            members, starts, records, places = own.at(1.0).blocks(np.arange(d), d)
+            numbers = np.repeat(records[None], len(alphas), axis=0)
+            numbers[:, places] *= np.reshape(alphas, (len(alphas), -1))  # the strength is the first number
+            path = Path(source, own.row_problem(), members, starts, places)
             parts.append(path.solve(numbers, tolerance, max_rounds, max_sweeps))
         A, intercepts, losses, settled = zip(*parts, strict=True)
         found = PathSolutions(
@@ -309,28 +311,6 @@ class CompiledPaths:
         z = design.spread(problem.null_intercept)
         rows = (problem.loss.value(design.y[r], z[r], design.row_weight[r]) for _, r in design.segments())
         return np.array(list(rows))
-
-
-def _blocks(penalty: RowPenalty, alphas, n_features: int) -> tuple[np.ndarray, ...]:
-    """The rows of each block, where they begin, and where its numbers begin; and these at every alpha."""
-    every = np.arange(n_features)
-    if penalty.has_groups:
-        members, starts, records, places = blocks_of(penalty.at(1.0), every)
-        numbers = np.repeat(records[None], len(alphas), axis=0)
-        numbers[:, places[:-1]] *= np.reshape(alphas, (len(alphas), 1))  # the strength is their first number
-        return members, starts, places[:-1], numbers
-    numbers = np.repeat(penalty.at(1.0).row_numbers(n_features)[None], len(alphas), axis=0)
-    numbers[:, :, 0] = np.reshape(alphas, (len(alphas), -1))
-    width = numbers.shape[2]
-    return every, np.arange(n_features + 1), width * every, numbers.reshape(len(alphas), -1)
-
-
-def _turns(penalty: RowPenalty, members: np.ndarray, starts: np.ndarray) -> np.ndarray:
-    """Which blocks may be turned within a task."""
-    out = np.zeros(len(starts) - 1, dtype=np.uint8)
-    for b in np.flatnonzero(np.diff(starts) > 1):
-        out[b] = can_turn(penalty, members[starts[b] : starts[b + 1]])
-    return out
 
 
 def _compiled_loss(problem: Problem, rows: slice) -> Any:

@@ -1,15 +1,12 @@
 """The few columns a solver works on: gathered once, in the layout of the core; docs/model.md section 6."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
 
 from mmtfl.core import columns
 from mmtfl.objective.design import Design
-from mmtfl.objective.known_features import blocks_of
 from mmtfl.objective.losses import Loss
 from mmtfl.objective.penalties import RowPenalty
 
@@ -129,25 +126,13 @@ class WorkingSet:
         else:
             storage = ColumnStorage(self.x, self.start, self.begin, self.length, state, h, model.means)
         own = penalty.of_rows(self.features)
-        if penalty.has_groups:
-            blocks = Blocks(*block_model(own, rows, partial(self._grams, model), model.curvature))
-        else:
-            blocks = Blocks.of_rows(rows, own.row_numbers(self.size)[rows], model.curvature[rows])
+        members, *others = own.blocks(rows, self.size)
+        bend = own.block_curvature(model.curvature[: self.size])
+        blocks = Blocks(members, *others, bend[members].ravel())
         descent = Descent(storage, own.row_problem(), blocks, A)
         _, n_sweeps, first = descent.run(slope=tolerance, relative=relative, max_sweeps=max_sweeps)
         self.n_sweeps += n_sweeps
         return first
-
-    def _grams(self, model: Model, members: np.ndarray) -> np.ndarray:
-        """Gram matrices of some columns in every task, (n_tasks, n, n)."""
-        out = np.empty((len(self.begin), len(members), len(members)))
-        for t, (a, n) in enumerate(zip(self.start, self.length, strict=True)):
-            x = self.x[members, a : a + n]
-            if not self.prepared:
-                weight = model.weight[self.begin[t] : self.begin[t] + n]
-                x = (x - model.means[members, t][:, None]) * np.sqrt(weight)
-            out[t] = x @ x.T
-        return out
 
     def image(self, change: np.ndarray) -> np.ndarray:
         """Change of the linear predictor (with optimal intercepts where columns are centred)."""
@@ -191,63 +176,3 @@ def _with_room(array: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
     out = np.empty(shape)
     out[tuple(slice(0, n) for n in array.shape)] = array
     return out
-
-
-# -- blocks of rows, for groups of features; docs/model.md section 11 ----------------------------------------
-
-
-_ZERO_EIGENVALUE = 1e-13  # eigenvalues below this share of the largest are rounding
-
-
-def block_model(
-    penalty: RowPenalty, rows: np.ndarray, grams: Callable[[np.ndarray], np.ndarray], curvature: np.ndarray
-) -> tuple[np.ndarray, ...]:
-    """The blocks of some rows, the curvature of their entries, and bases in which it is diagonal.
-
-    `grams` gives the Gram matrices of some rows in every task, and `curvature` is that of single rows. The
-    Euclidean norm does not change where a task's entries of a block are turned, so for
-    p = 2 a block is solved exactly in the eigenvectors of its Gram matrices. For other p, with pooling, and
-    where the entries of a block differ in scale or have signs, their curvature is bounded instead.
-    """
-    blocks = blocks_of(penalty, rows)
-    of_entries, bases, basis_at, room = [np.empty(0)], [np.empty(0)], [], 0
-    for b, size in enumerate(blocks.sizes):
-        members = blocks.members[blocks.starts[b] : blocks.starts[b + 1]]
-        own, basis = curvature[members], None
-        if size > 1:
-            matrices = grams(members)
-            own, basis = _turned(matrices) if can_turn(penalty, members) else (_bounds(matrices, own), None)
-        of_entries.append(own.ravel())
-        basis_at.append(-1 if basis is None else room)
-        if basis is not None:
-            bases.append(basis.ravel())
-            room += basis.size
-    return (*blocks, np.concatenate(of_entries), np.concatenate(bases), np.array(basis_at, dtype=np.intp))
-
-
-def can_turn(penalty: RowPenalty, members: np.ndarray) -> bool:
-    """Whether the penalty of a block does not change where its entries are turned within a task."""
-    known = penalty.known
-    assert known is not None
-    scale = known.scale[members]
-    alike = not known.positive[members].any() and bool(np.all(scale == scale[0]))
-    return penalty.p == 2.0 and not penalty.is_centred and alike
-
-
-def _turned(grams: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Curvature of a block's entries, (n, n_tasks), in the eigenvectors of its Gram matrices."""
-    values, vectors = np.linalg.eigh(grams)
-    values[values <= _ZERO_EIGENVALUE * values[:, -1:]] = 0.0
-    return values.T, vectors
-
-
-def _bounds(grams: np.ndarray, curvature: np.ndarray) -> np.ndarray:
-    """Curvature of single entries, (n, n_tasks), that bounds a block's.
-
-    That is the largest eigenvalue of the Gram matrix with a diagonal of ones, in units of the diagonal. A
-    constant column has no curvature.
-    """
-    diagonal = np.diagonal(grams, axis1=1, axis2=2)
-    unit = np.divide(1.0, np.sqrt(diagonal), out=np.zeros_like(diagonal), where=diagonal > 0.0)
-    largest = np.linalg.eigvalsh(grams * unit[:, :, None] * unit[:, None, :])[:, -1]
-    return np.where(curvature > 0.0, (largest[:, None] * diagonal).T, 0.0)

@@ -354,11 +354,6 @@ def _python_loss(problem: Problem) -> Any:
     return PythonLoss(problem.design.y, problem.design.row_weight, functions)
 
 
-def compiled_paths(problem: Problem, penalty: RowPenalty) -> type[CompiledPaths] | None:
-    """`CompiledPaths` where it serves a penalty on a problem, else None."""
-    return CompiledPaths if CompiledPaths.serves(problem, penalty) else None
-
-
 def _sparse_entries(problem: Problem) -> float:
     """Entries of X that are not zero; without end for tasks that share X."""
     tasks = problem.design.tasks

@@ -7,7 +7,6 @@ row norm of P with the entries of Q is one row penalty, which row descent serves
 """
 
 from dataclasses import dataclass, replace
-from weakref import WeakKeyDictionary
 
 import numpy as np
 from scipy import sparse
@@ -17,7 +16,7 @@ from mmtfl.objective.norms import ColumnNorm, EntryNorm, RowNorm, SplitRows, Two
 from mmtfl.objective.penalties import RowPower
 from mmtfl.objective.problem import DAMPING, RESOLVED, RISEN, STALLED, STEPS, Problem
 from mmtfl.objective.units import Units
-from mmtfl.solvers.compiled_paths import CompiledPaths, compiled_paths
+from mmtfl.solvers.compiled_paths import CompiledPaths
 from mmtfl.solvers.part_solvers import BothParts, EliminatedColumns, PartSolver, State
 from mmtfl.solvers.row_descent import RowDescent, null_model
 from mmtfl.solvers.solution import AdditiveSolution, Solution
@@ -47,24 +46,20 @@ class SplitDescent:
 
 
 class CompiledSplit:
-    """The same in one compiled call, as exact as held-out scores need."""
+    """The same in one compiled call, as exact as held-out scores need; how exact that is is not told."""
 
     def __init__(self, paths: CompiledPaths):
         self._paths = paths
 
     def solve(self, norms: TwoNorms, start=None, *, max_iter: int, tol: float) -> AdditiveSolution:
         """Descend from the parts (P, Q) of `start`, or from zero."""
-        penalty, paths, problem = _split_rows(norms), self._paths, self._paths.problem
-        design = problem.design
+        penalty, paths, design = _split_rows(norms), self._paths, self._paths.problem.design
         A = np.zeros((design.n_features, design.n_tasks)) if start is None else start[0] + start[1]
         found = paths.solve_one(penalty, A, max_iter=max_iter, tol=tol)
         (A,), (intercept,), (loss,) = found.A, paths.intercepts(found), found.losses
-        value, z = float(loss + penalty.value(A)), problem.predict(A, found.intercepts[0])
-        gradient = design.correlate(problem.loss_gradient(z))
-        violation = problem.row_violation(penalty, A, gradient, z=z).max(initial=0.0) / problem.scale
-        gap, (P, Q) = problem.dual_gap(norms, value, z, gradient), _parts(penalty, A)
+        value, (P, Q) = float(loss + penalty.value(A)), _parts(penalty, A)
         return AdditiveSolution(
-            A, intercept, value, float(violation), gap, 1, np.array([value]), bool(found.settled[0]),
+            A, intercept, value, np.nan, None, 1, np.array([value]), bool(found.settled[0]),
             type(paths).__name__, shared=P, specific=Q, loss=float(loss),
         )  # fmt: skip
 
@@ -217,10 +212,9 @@ def additive_descent(problem: Problem, norms: TwoNorms) -> SplitDescent | PassDe
 
 def quick_descent(problem: Problem, norms: TwoNorms) -> CompiledSplit | SplitDescent | PassDescent:
     """The quickest way to solutions that are as exact as held-out scores need."""
-    if isinstance(norms.shared, RowNorm) and isinstance(norms.specific, EntryNorm):
-        kind = compiled_paths(problem, _split_rows(norms))
-        if kind is not None:
-            return CompiledSplit(kind(problem))
+    splits = isinstance(norms.shared, RowNorm) and isinstance(norms.specific, EntryNorm)
+    if splits and CompiledPaths.serves(problem, _split_rows(norms)):
+        return CompiledSplit(CompiledPaths(problem))
     return additive_descent(problem, norms)
 
 
@@ -242,8 +236,6 @@ class AdditiveGrid:
         self._problem, self._units = problem.in_safe_units(one_unit=True)
         self._norms = norms
         self._descent = quick_descent(self._problem, norms)
-        # what was found, in scaled units
-        self._scaled: WeakKeyDictionary[AdditiveSolution, AdditiveSolution] = WeakKeyDictionary()
 
     def largest(self) -> tuple[float, float]:
         """The smallest strengths that together make A zero."""
@@ -261,14 +253,12 @@ class AdditiveGrid:
         norms = self._norms.at(first, second)
         if self._units is None:
             return self._solve(norms, starts, max_iter=max_iter, tol=tol)
-        scaled = [self._scaled.get(start) or self._placed(start) for start in starts]
+        scaled = [self._placed(start) for start in starts]
         found = self._solve(self._units.norms(norms), scaled, max_iter=max_iter, tol=tol)
-        solution = self._units.solution(found)
-        self._scaled[solution] = found
-        return solution
+        return self._units.solution(found)
 
     def _placed(self, solution: AdditiveSolution) -> AdditiveSolution:
-        """What another grid on the same problem has found, in scaled units."""
+        """A solution in scaled units."""
         units = self._units
         assert units is not None
         A, intercept = units.place(solution.A, solution.intercept)

@@ -20,7 +20,6 @@ from mmtfl.objective.units import Units, column_levels, target_levels, without_l
 from mmtfl.tasks.container import Tasks
 
 FEW_ROWS, MANY_TASKS = 16, 1000  # tasks of less rows, if they are more than these, are not worth a call each
-_TURNED = 16  # tasks whose products are turned together
 _CHUNK = 1 << 21  # elements converted at once when X is not float64
 _COPIED = 1 << 18  # elements of some rows that are copied at once
 _LEAST_TASK, _LEAST_ROW = 1e-60, 1e-40  # weights: of a task, and of a row against the largest of its task
@@ -105,13 +104,10 @@ class Design:
         return np.ascontiguousarray(out)
 
     def _dense_products(self, v: np.ndarray) -> np.ndarray:
-        """X_t.T @ v_t for every task of stacked rows; some tasks are turned at a time, to spare memory."""
-        out, own = np.empty((self.n_features, self.n_tasks)), np.empty((_TURNED, self.n_features))
+        """X_t.T @ v_t for every task of stacked rows."""
+        out = np.empty((self.n_features, self.n_tasks))
         for t, rows in self.segments():
-            own[t % _TURNED] = _transpose_times(self.tasks.X[rows], v[rows])
-            if t % _TURNED == _TURNED - 1 or t == self.n_tasks - 1:
-                first = t - t % _TURNED
-                np.multiply(own[: t + 1 - first].T, self.inverse_scale[:, None], out=out[:, first : t + 1])
+            np.multiply(_transpose_times(self.tasks.X[rows], v[rows]), self.inverse_scale, out=out[:, t])
         return out
 
     def _sparse_products(self, data: np.ndarray, v: np.ndarray, scale: np.ndarray) -> np.ndarray:

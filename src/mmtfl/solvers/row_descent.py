@@ -333,7 +333,7 @@ class RowDescent:
         change_intercept = np.zeros(design.n_tasks)
         if design.fit_intercept:
             shift = -design.task_sums(slope_z) / model.task_weight
-            change_intercept = shift - np.sum(model.means[: len(change)] * change, axis=0)
+            change_intercept = shift - np.sum(model.means * change, axis=0)
             change_z += design.spread(shift if working_set.prepared else change_intercept)
         for step in STEPS:
             rows_there = goal if step == 1.0 else A + step * change

@@ -10,7 +10,6 @@ from mmtfl.objective.design import Design
 from mmtfl.objective.losses import Loss
 from mmtfl.objective.penalties import RowPenalty
 
-_ROOM = 4  # growth of the arrays: room that is never written to costs no memory
 _NOTHING = np.empty(0)
 
 
@@ -24,7 +23,7 @@ class Model:
         Second derivative of the loss in every observation.
     task_weight : ndarray (n_tasks,)
         Its sum over each task.
-    means, curvature : ndarray (room, n_tasks)
+    means, curvature : ndarray (size, n_tasks)
         Weighted mean of each column in each task, and the square sum about it.
     """
 
@@ -59,7 +58,7 @@ class WorkingSet:
         self.root = np.sqrt(design.row_weight)
         self.has_small_tasks = design.has_small_tasks and not self.shared
         self.x = np.empty((0, int(self.length[0] if self.shared else design.offsets[-1])))
-        self.gram, self._gram_size = np.empty((1 if self.shared else n_tasks, 0, 0)), 0
+        self.gram = np.empty((1 if self.shared else n_tasks, 0, 0))
         task_weight = design.task_sums(design.row_weight)
         self.base = Model(design.row_weight, task_weight, *np.empty((2, 0, n_tasks)))
 
@@ -68,22 +67,19 @@ class WorkingSet:
         new = features[self.position[features] < 0]
         if new.size == 0:
             return
-        design, base, old, size = self.design, self.base, self.size, self.size + new.size
-        self.position[new] = np.arange(old, size)
-        self.size, self.features = size, np.concatenate([self.features, new])
-        if size > len(self.x):
-            room = min(max(size, _ROOM * old), max(size, design.n_features))
-            self.x = _with_room(self.x, (room, self.x.shape[1]))
-            base.means = _with_room(base.means, (room, design.n_tasks))
-            base.curvature = _with_room(base.curvature, (room, design.n_tasks))
-        x, means, curvature = self.x[old:size], base.means[old:size], base.curvature[old:size]
+        design, base = self.design, self.base
+        self.position[new] = self.size + np.arange(new.size)
+        x = np.empty((new.size, self.x.shape[1]))
         design.gather(new, x, expand=not self.shared)
         if self.prepared:
             offsets = design.offsets[:2] if self.shared else design.offsets
             own = columns.centre(x, offsets, design.row_weight, self.root, design.fit_intercept)
-            means[:], curvature[:] = own  # of a shared design: equal for all tasks
+            own = tuple(np.broadcast_to(part, (new.size, design.n_tasks)) for part in own)
         else:
-            means[:], curvature[:] = self._moments(x, np.arange(len(x)), base.weight)
+            own = self._moments(x, np.arange(len(x)), base.weight)
+        base.means, base.curvature = np.vstack([base.means, own[0]]), np.vstack([base.curvature, own[1]])
+        self.x = np.vstack([self.x, x]) if self.size else x
+        self.size, self.features = self.size + new.size, np.concatenate([self.features, new])
 
     def reweighted(self, weight: np.ndarray, rows: np.ndarray) -> Model:
         """The model with other row weights, for sweeps over `rows` alone."""
@@ -127,7 +123,7 @@ class WorkingSet:
             storage = ColumnStorage(self.x, self.start, self.begin, self.length, state, h, model.means)
         own = penalty.of_rows(self.features)
         members, *others = own.blocks(rows, self.size)
-        bend = own.block_curvature(model.curvature[: self.size])
+        bend = own.block_curvature(model.curvature)
         blocks = Blocks(members, *others, bend[members].ravel())
         descent = Descent(storage, own.row_problem(), blocks, A)
         _, n_sweeps, first = descent.run(slope=tolerance, relative=relative, max_sweeps=max_sweeps)
@@ -137,7 +133,7 @@ class WorkingSet:
     def image(self, change: np.ndarray) -> np.ndarray:
         """Change of the linear predictor (with optimal intercepts where columns are centred)."""
         rows = np.flatnonzero(np.any(change != 0.0, axis=1))
-        x = self.x[: self.size]
+        x = self.x
         if 2 * len(rows) < self.size:
             x, change = x[rows], change[rows]
         if self.shared:
@@ -151,28 +147,24 @@ class WorkingSet:
 
     def centre(self, A: np.ndarray) -> np.ndarray:
         """What the gathered columns' means add to each task's predictor."""
-        return np.sum(self.base.means[: self.size] * A, axis=0)
+        return np.sum(self.base.means * A, axis=0)
 
     def _slopes(self, residual: np.ndarray) -> np.ndarray:
         """x_t @ residual_t for every task, in the room of the Gram matrices, brought up to date."""
-        old, new = self._gram_size, self.size
-        if new > self.gram.shape[1]:
-            self.gram = _with_room(self.gram, (len(self.gram), len(self.x), len(self.x)))
+        old, new = self.gram.shape[1], self.size
+        if new > old:
+            gram = np.empty((len(self.gram), new, new))
+            gram[:, :old, :old] = self.gram
+            self.gram = gram
         for t in range(len(self.gram) if old < new else 0):
-            part = self.x[:new, self.start[t] : self.start[t] + self.length[t]]
+            part = self.x[:, self.start[t] : self.start[t] + self.length[t]]
             cross = part[old:] @ part.T
             self.gram[t, old:new, :new] = cross
             self.gram[t, :old, old:new] = cross[:, :old].T
-        self._gram_size, x, out = new, self.x[:new], np.zeros((self.design.n_tasks, self.gram.shape[1]))
+        x, out = self.x, np.empty((self.design.n_tasks, new))
         if self.shared:
-            out[:, :new] = residual.reshape(self.design.n_tasks, -1) @ x.T
+            out[:] = residual.reshape(self.design.n_tasks, -1) @ x.T
         else:
             for t, rows in self.design.segments():
-                out[t, :new] = x[:, rows] @ residual[rows]
+                out[t] = x[:, rows] @ residual[rows]
         return out
-
-
-def _with_room(array: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
-    out = np.empty(shape)
-    out[tuple(slice(0, n) for n in array.shape)] = array
-    return out

@@ -20,9 +20,9 @@ from mmtfl.objective.penalties import RowPenalty
 from mmtfl.objective.problem import STALLED, Problem
 from mmtfl.objective.row_sizes import euclidean_parts
 from mmtfl.solvers.checkpoint import FitCheckpoint
-from mmtfl.solvers.placed import PassResult, Placed
+from mmtfl.solvers.placed import Placed
 from mmtfl.solvers.row_descent import RowDescent, best_of_starts
-from mmtfl.solvers.shards import Held, Update
+from mmtfl.solvers.shards import Held, Reply, Update
 from mmtfl.solvers.solution import Solution
 
 _INNER = 0.03  # accuracy of a task's own problem, in units of tol
@@ -99,11 +99,11 @@ class CommonPart:
         self.momentum = (1.0 - root) / (1.0 + root) if accelerate else 0.0
         self.given, self.found = np.zeros((2, design.n_features))  # sent to the tasks, and their answer
 
-    def norms(self, result: PassResult) -> np.ndarray:
+    def norms(self, result: Reply) -> np.ndarray:
         """The centred norms of the rows."""
         return self._parts(result)[0]
 
-    def move(self, result: PassResult) -> bool:
+    def move(self, result: Reply) -> bool:
         """Take the answer of a pass, and tell whether the next one goes beyond it."""
         before, self.found = self.found, self._parts(result)[1]
         self.given = self.found + self.momentum * (self.found - before)
@@ -113,7 +113,7 @@ class CommonPart:
         """Have the next pass begin at the last answer."""
         self.given = self.found
 
-    def _parts(self, result: PassResult) -> tuple[np.ndarray, np.ndarray]:
+    def _parts(self, result: Reply) -> tuple[np.ndarray, np.ndarray]:
         assert result.sums is not None
         return euclidean_parts(result.norms, result.sums, self.pooling, self.n_tasks)
 
@@ -205,7 +205,7 @@ class Passes:
         held, result = self.placed.pass_over(self.held, update, len(self.history) + 1)
         self.n_inexact += not result.is_exact
         norms = result.norms if self.common is None else self.common.norms(result)
-        value = result.loss + self.penalty.value_at(norms)
+        value = float(result.losses.sum()) + self.penalty.value_at(norms)
         if self.leapt and value > self.history[-1]:
             self.history.append(self.history[-1])  # the pass is spent, and A stays where it was
             self.weights, self.leapt = self._next_weights(), False

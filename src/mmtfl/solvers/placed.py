@@ -10,7 +10,7 @@ from dataclasses import replace
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 from uuid import uuid4
 
 import numpy as np
@@ -22,7 +22,7 @@ from mmtfl.objective.losses.by_rows import TaskLoss
 from mmtfl.objective.problem import EXACT, Problem
 from mmtfl.objective.units import Units
 from mmtfl.solvers import shards
-from mmtfl.solvers.shards import Held, InMemory, Spec, Update, split_evenly, total_norms
+from mmtfl.solvers.shards import Held, Reply, Shard, Spec, Update, split_evenly, total_norms
 from mmtfl.tasks.grouping import offsets_of
 from mmtfl.tasks.scaling import fill_with_median
 from mmtfl.tasks.stored import StoredTasks
@@ -34,34 +34,28 @@ _FINISH = 1 << 30  # bytes of columns that row descent may gather, at most
 _STEP = 0.25  # share of that for the shard that is being read, where not all stay
 
 
-class PassResult(NamedTuple):
-    """Result of a pass over all tasks: numbers per feature, and a few of the whole."""
+def joined(replies: list[Reply], update: Update, n_features: int) -> Reply:
+    """What the shards said of a pass as a reply of all tasks, with numbers of all features.
 
-    loss: float
-    norms: np.ndarray  # p-norms of the rows
-    effect: np.ndarray
-    largest: float
-    moved: float
-    sums: np.ndarray | None  # with pooling, of the rows
-    is_exact: bool  # whether all tasks are solved as well as asked
+    Sums are taken in the order of the tasks.
+    """
 
-    @classmethod
-    def of(cls, replies: list, update: Update, n_features: int) -> "PassResult":
-        """What the shards said, summed in the order of the tasks."""
-        norms, effect, sums = np.zeros((3, n_features))
-        norms[update.kept] = total_norms([(reply.lengths, reply.norms) for reply in replies], update.p)
-        effect[update.kept] = np.max([reply.effect for reply in replies], axis=0)
-        if update.common is not None:
-            sums[update.kept] = total_norms([(reply.lengths, reply.sums) for reply in replies], 1.0)
-        return cls(
-            loss=float(np.concatenate([reply.losses for reply in replies]).sum()),
-            norms=norms,
-            effect=effect,
-            largest=max(reply.largest for reply in replies),
-            moved=max(reply.moved for reply in replies),
-            sums=None if update.common is None else sums,
-            is_exact=all(reply.is_exact for reply in replies),
-        )
+    def spread(kept: np.ndarray) -> np.ndarray:
+        out = np.zeros(n_features)
+        out[update.kept] = kept
+        return out
+
+    losses, lengths, norms, effect, largest, moved, sums, is_exact = zip(*replies, strict=True)
+    return Reply(
+        np.concatenate(losses),
+        [],
+        spread(total_norms(list(zip(lengths, norms, strict=True)), update.p)),
+        spread(np.max(effect, axis=0)),
+        max(largest),
+        max(moved),
+        None if update.common is None else spread(total_norms(list(zip(lengths, sums, strict=True)), 1.0)),
+        all(is_exact),
+    )
 
 
 class Placed:
@@ -96,7 +90,7 @@ class Placed:
         if design.placed is not None:
             return design.placed
         costs = np.diff(design.offsets) + 1.0
-        sources = InMemory.cut(design.tasks, split_evenly(costs, engine.n_slots))
+        sources = Shard.cut(design.tasks, split_evenly(costs, engine.n_slots))
         scale = 1.0 / design.inverse_scale
         spec = Spec(problem.given_loss, design.fit_intercept, design.mean_size, scale, None, name=uuid4().hex)
         return cls(engine, sources, spec, design.n_features)
@@ -116,14 +110,14 @@ class Placed:
         answers = self.ask(question, *columns, name=name)
         return [np.concatenate(column) for column in zip(*answers, strict=True)]
 
-    def pass_over(self, before: list, update: Update, number: int) -> tuple[list, PassResult]:
+    def pass_over(self, before: list, update: Update, number: int) -> tuple[list, Reply]:
         """One pass of Algorithm 1 from the coefficients held before; those held now, and the result."""
         updates = [update] * len(self.shards)
         pairs = self.engine.map(
             shards.run_pass, self.shards, self.specs, before, updates, keep=True, name=f"pass-{number}"
         )
         replies = self.engine.map(shards.reply_of, pairs, name=f"reply-{number}")
-        return pairs, PassResult.of(replies, update, self.n_features)
+        return pairs, joined(replies, update, self.n_features)
 
     def hold(self, A: np.ndarray, intercept: np.ndarray | None) -> list:
         """Send every shard its coefficients, (n_tasks, n_features)."""

@@ -7,7 +7,7 @@ an engine may run them in this process or in another one, and again elsewhere if
 import math
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
@@ -16,39 +16,13 @@ from mmtfl.engines.threads import one_blas_thread
 from mmtfl.objective.design import Design
 from mmtfl.objective.losses.by_rows import TaskLoss, check_targets
 from mmtfl.objective.units import column_levels, target_levels, without_levels
-from mmtfl.solvers.task_step import SmallTasks, TaskAnswer, TaskStep, small_tasks
+from mmtfl.solvers.task_step import SmallTasks, TaskStep, small_tasks
 from mmtfl.tasks.container import Tasks
 from mmtfl.tasks.grouping import some_tasks, split_rows
 from mmtfl.tasks.scaling import could_use
 
-
-class Source(Protocol):
-    """A run of tasks that can be read: in memory, in files."""
-
-    first: int
-
-    def read(self) -> Tasks:
-        """The tasks."""
-        ...
-
-
-@dataclass(frozen=True)
-class InMemory:
-    """Tasks that are in memory already; `first` is the position of their first among all tasks."""
-
-    tasks: Tasks
-    first: int
-
-    def read(self) -> Tasks:
-        """The tasks."""
-        return self.tasks
-
-    @classmethod
-    def cut(cls, tasks: Tasks, cuts: np.ndarray) -> list["InMemory"]:
-        """Runs of tasks between the cuts."""
-        if len(cuts) == 2:
-            return [cls(tasks, 0)]
-        return [cls(some_tasks(tasks, lo, hi), int(lo)) for lo, hi in pairwise(cuts)]
+if TYPE_CHECKING:
+    from mmtfl.tasks.stored import StoredPart
 
 
 @dataclass(frozen=True)
@@ -71,12 +45,23 @@ class Spec:
 
 
 class Shard:
-    """The tasks of one place, and what has been made of them so far."""
+    """The tasks of one place, and what has been made of them so far; `first` is the position of the first."""
 
     def __init__(self, tasks: Tasks, first: int):
         self.tasks, self.first = tasks, first
         self._made: tuple[str, list[TaskStep]] | None = None
         self._small: tuple[str, SmallTasks | None] | None = None
+
+    @classmethod
+    def cut(cls, tasks: Tasks, cuts: np.ndarray) -> list["Shard"]:
+        """Runs of tasks between the cuts."""
+        if len(cuts) == 2:
+            return [cls(tasks, 0)]
+        return [cls(some_tasks(tasks, lo, hi), int(lo)) for lo, hi in pairwise(cuts)]
+
+    def read(self) -> Tasks:
+        """The tasks, which are in memory already."""
+        return self.tasks
 
     def steps(self, spec: Spec) -> list[TaskStep]:
         """Every task as step 1 of Algorithm 1 sees it."""
@@ -124,7 +109,7 @@ class Shard:
         return {"tasks": self.tasks, "first": self.first, "_made": None, "_small": None}
 
 
-def load_shard(source: Source) -> Shard:
+def load_shard(source: "Shard | StoredPart") -> Shard:
     """Bring the tasks of a source into this memory."""
     return Shard(in_order(source.read()), source.first)
 
@@ -158,6 +143,10 @@ class Held(NamedTuple):
     A: np.ndarray
     intercept: np.ndarray | None
 
+    def of(self, tasks: Any) -> "Held":
+        """Those of some tasks, or of one."""
+        return Held(self.A[tasks], None if self.intercept is None else self.intercept[tasks])
+
 
 class Update(NamedTuple):
     """What goes out at a pass: the features still there, their weights, the norm, and how exact to be.
@@ -173,10 +162,10 @@ class Update(NamedTuple):
 
 
 class Reply(NamedTuple):
-    """What comes back: numbers per task, per feature still there, and two of the whole shard."""
+    """What comes back: numbers per task, per feature still there, and a few of the whole shard."""
 
     losses: np.ndarray  # (n_tasks,)
-    lengths: list[int]
+    lengths: list[int]  # tasks of each subtree
     norms: np.ndarray  # (n_subtrees, n_kept), see `row_sums`
     effect: np.ndarray  # (n_kept,): the largest over tasks of |a_j| times the spread of the feature
     largest: float
@@ -188,6 +177,7 @@ class Reply(NamedTuple):
 def run_pass(shard: Shard, spec: Spec, before: tuple[Held, Any] | None, update: Update) -> tuple[Held, Reply]:
     """Step 1 of Algorithm 1 in every task, from where the tasks were before."""
     n_tasks, n_features = shard.tasks.n_tasks, shard.tasks.n_features
+    held = None if before is None else before[0]
     weights = np.full(n_features, np.inf)
     weights[update.kept] = update.weights
     common = None
@@ -199,35 +189,25 @@ def run_pass(shard: Shard, spec: Spec, before: tuple[Held, Any] | None, update: 
     with one_blas_thread():
         small = shard.small_tasks(spec)
         if small is not None:
-            last = None if before is None else _some(before[0], small.members)
+            last = None if held is None else held.of(small.members)
             answers = small.solve(weights, update.p, update.tol, last, common)
             A[small.members], intercept[small.members], losses[small.members], is_exact = answers
             effect = np.abs(A[small.members] * small.spread)[:, update.kept].max(axis=0, initial=0.0)
         for t in np.flatnonzero(np.isnan(losses)).tolist():
             step = shard.steps(spec)[t]
-            found = step.minimise(weights, update.p, update.tol, _last(before, t), common)
+            last = None if held is None else held.of(t)
+            found = step.minimise(weights, update.p, update.tol, last, common)
             A[t], intercept[t], losses[t] = found.a, found.intercept, found.loss
             size = np.abs(found.a[update.kept]) * step.spread[update.kept]
             np.maximum(effect, size, out=effect)
             is_exact = is_exact and found.is_exact
-    previous = 0.0 if before is None else before[0].A
+    previous = 0.0 if held is None else held.A
     lengths, norms = partial_norms(np.abs(A[:, update.kept]), shard.first, update.p)
     # the 1-norm of numbers that keep their signs is their sum
     sums = None if common is None else partial_norms(A[:, update.kept], shard.first, 1.0)[1]
     moved = float(np.abs(A - previous).max(initial=0.0))
     reply = Reply(losses, lengths, norms, effect, float(np.abs(A).max(initial=0.0)), moved, sums, is_exact)
     return Held(A, intercept), reply
-
-
-def _last(before: tuple[Held, Any] | None, t: int) -> TaskAnswer | None:
-    if before is None:
-        return None
-    held = before[0]
-    return TaskAnswer(held.A[t], None if held.intercept is None else float(held.intercept[t]), np.nan)
-
-
-def _some(held: Held, tasks: np.ndarray) -> Held:
-    return Held(held.A[tasks], None if held.intercept is None else held.intercept[tasks])
 
 
 def reply_of(pair: tuple[Held, Reply]) -> Reply:

@@ -7,7 +7,6 @@ sum_j w_j (a_j - m_j)^2 about a common part m that the pass holds; section 10.
 
 import math
 import threading
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -33,12 +32,11 @@ _LEAST_BEND = 1e-14  # of a row, in units of the bound on it: more shortens step
 _FEW = 256  # features that are all worked on; of more, those that matter are looked for
 
 
-@dataclass(frozen=True)
-class TaskAnswer:
-    """A task's coefficients, intercept (None: not known yet) and part of the loss, and if they are exact."""
+class TaskAnswer(NamedTuple):
+    """A task's coefficients, intercept and part of the loss, and if they are exact."""
 
     a: np.ndarray
-    intercept: float | None
+    intercept: float
     loss: float
     is_exact: bool = True
 
@@ -60,10 +58,13 @@ class TaskStep:
         weights: np.ndarray,
         p: float,
         tol: float,
-        last: TaskAnswer | None = None,
+        last: Any = None,
         common: np.ndarray | None = None,
     ) -> TaskAnswer:
-        """Solve for the weights of this pass, from the last answer; about a common part only at p = 2."""
+        """Solve for the weights of this pass, from the last coefficients and intercept, if it is known.
+
+        It is about a common part only at p = 2.
+        """
         if p != 2.0:
             return self._by_coordinates(RowPower(p, weights, np.inf), tol, last)
         if not self.loss.is_quadratic:
@@ -80,10 +81,10 @@ class TaskStep:
 
     # p != 2: coordinate descent on the features that matter (one task, so rows are single coefficients)
 
-    def _by_coordinates(self, penalty: RowPower, tol: float, last: TaskAnswer | None) -> TaskAnswer:
+    def _by_coordinates(self, penalty: RowPower, tol: float, last: Any) -> TaskAnswer:
         weights = np.asarray(penalty.alpha)
-        start = None if last is None else np.where(np.isinf(weights), 0.0, last.a)[:, None]
-        intercept = None if last is None or last.intercept is None else np.array([last.intercept])
+        start = None if last is None else np.where(np.isinf(weights), 0.0, last[0])[:, None]
+        intercept = None if last is None or last[1] is None else np.array([last[1]])
         kept = np.flatnonzero(np.isfinite(weights))
         found: Settled | Solution
         if kept.size <= _FEW:
@@ -143,19 +144,15 @@ class TaskStep:
         a[kept] = kept_a
         return TaskAnswer(a, intercept, self.loss.value(y, gathered.X @ kept_a + intercept, row_weight))
 
-    def _by_newton(
-        self, weights: np.ndarray, tol: float, last: TaskAnswer | None, common: np.ndarray | None
-    ) -> TaskAnswer:
+    def _by_newton(self, weights: np.ndarray, tol: float, last: Any, common: np.ndarray | None) -> TaskAnswer:
         """Newton with backtracking on a, b jointly; every step is a weighted ridge."""
         design, loss, y, row_weight = self.design, self.loss, self.design.y, self.design.row_weight
         kept, scale = _kept(weights)
         ridge, middle = weights[kept], 0.0 if common is None else common[kept]
         gathered = columns_of(design, kept)
         X = gathered.X
-        a = np.zeros(kept.size) if last is None else last.a[kept]
-        b = None if last is None else last.intercept
-        if b is None:
-            b = float(self.problem.null_intercept[0])
+        a, b = (np.zeros(kept.size), None) if last is None else (last[0][kept], last[1])
+        b = float(self.problem.null_intercept[0] if b is None else b)
         z = X @ a + b
         value = loss.value(y, z, row_weight) + float(ridge @ (a - middle) ** 2)
         goal = None

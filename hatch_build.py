@@ -39,7 +39,7 @@ DIRECTIVES = ["language_level=3", "freethreading_compatible=True", "cdivision=Tr
 SHORT_C = ["binding=False", "auto_pickle=False", "emit_code_comments=False"]  # less to compile
 CHECKS = ["boundscheck", "initializedcheck"]
 
-# sums may be reordered, so that their loops use vector instructions; `# core: exact` in a module forbids it
+# sums may be reordered, so that their loops use vector instructions
 REORDER = ["-fassociative-math", "-fno-signed-zeros", "-fno-trapping-math"]
 RELEASE = ["-O3", "-g0", "-fwrapv", "-fno-semantic-interposition"]
 FLAVOURS = {
@@ -82,8 +82,7 @@ class Module(NamedTuple):
     @property
     def flags(self) -> list[str]:
         """What the compiler is told besides the names of files."""
-        exact = any(line.strip() == b"# core: exact" for line in self.source.splitlines()[:10])
-        return [*([] if exact else REORDER), *same_bits(), *FLAVOURS[self.flavour], *ALWAYS]
+        return [*REORDER, *same_bits(), *FLAVOURS[self.flavour], *ALWAYS]
 
     @property
     def hash(self) -> str:

@@ -11,7 +11,7 @@ import pytest
 import mmtfl.core
 
 CORE = Path(mmtfl.core.__file__).parent
-SHOW = "import mmtfl.core.sorting as module; print(module.__file__)"
+SHOW = "import mmtfl.core.labels as module; print(module.__file__)"
 
 
 def run(code, folder=None, **environment):

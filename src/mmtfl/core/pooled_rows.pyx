@@ -11,10 +11,9 @@ Rows of a group are one block, row by row: each has a common part of its own, an
 
 from libc.math cimport INFINITY, copysign, fabs, sqrt
 
-from mmtfl.core.row_functions cimport Phi, phi_slope
+from mmtfl.core.row_functions cimport Phi, copy, phi_slope, sort_falling
 from mmtfl.core.row_problems cimport Row
 from mmtfl.core.searched_rows cimport SearchedRow
-from mmtfl.core.sorting cimport sort_falling
 
 
 cdef class PooledRow(SearchedRow):
@@ -65,7 +64,7 @@ cdef class PooledRow(SearchedRow):
         cdef Py_ssize_t i, n = self.width(row)
         cdef double total = 0.0
         for i in range(row.n // n):
-            total += size_of(a + i * n, n, self.p, self.w(row), row.order)
+            total += size_of(a + i * n, n, self.p, self.w(row), row.room)
         return total if self.p == 1.0 else sqrt(total)
 
     cdef double dual_norm(self, Row* row) noexcept nogil:
@@ -179,12 +178,12 @@ cdef double farthest(Row* row, double direction) noexcept nogil:
     return copysign(out, direction)
 
 
-cdef double size_of(const double* a, Py_ssize_t n, double p, double w, Py_ssize_t* order) noexcept nogil:
+cdef double size_of(const double* a, Py_ssize_t n, double p, double w, double* room) noexcept nogil:
     """S of one row; eq. (12)."""
     cdef Py_ssize_t t
     cdef double m = 0.0, total = 0.0
     if p == 1.0:
-        m = median_of(a, order, n, <Py_ssize_t> (0.5 * (n + w)))
+        m = median_of(a, room, n, <Py_ssize_t> (0.5 * (n + w)))
         for t in range(n):
             total += fabs(a[t] - m)
         return total + w * fabs(m)
@@ -196,7 +195,7 @@ cdef double size_of(const double* a, Py_ssize_t n, double p, double w, Py_ssize_
     return total + w * m * m
 
 
-cdef double median_of(const double* a, Py_ssize_t* order, Py_ssize_t n, Py_ssize_t n_beyond) noexcept nogil:
+cdef double median_of(const double* a, double* room, Py_ssize_t n, Py_ssize_t n_beyond) noexcept nogil:
     """The median of the entries and of a heavy zero: at most `n_beyond` entries are farther from zero."""
     cdef Py_ssize_t t, n_above = 0, n_below = 0
     for t in range(n):
@@ -204,7 +203,6 @@ cdef double median_of(const double* a, Py_ssize_t* order, Py_ssize_t n, Py_ssize
         n_below += a[t] < 0.0
     if n_above <= n_beyond and n_below <= n_beyond:
         return 0.0
-    for t in range(n):
-        order[t] = t
-    sort_falling(a, order, n)
-    return a[order[n_beyond if n_above > n_beyond else n - 1 - n_beyond]]
+    copy(a, n, room)
+    sort_falling(room, n)
+    return room[n_beyond if n_above > n_beyond else n - 1 - n_beyond]

@@ -4,6 +4,7 @@ phi(rho) is a power, alpha rho^r, or the logarithm alpha log(1 + rho^p / eps); d
 """
 
 from libc.math cimport INFINITY, fabs, log, log1p, pow, sqrt
+from libc.stdlib cimport qsort
 
 cdef extern from *:
     """
@@ -111,6 +112,17 @@ cdef inline void copy(const double* source, Py_ssize_t n, double* out) noexcept 
     cdef Py_ssize_t t
     for t in range(n):
         out[t] = source[t]
+
+
+cdef inline int compare(const void* one, const void* other) noexcept nogil:
+    """Which of two numbers comes first in falling order."""
+    cdef double a = (<const double*> one)[0], b = (<const double*> other)[0]
+    return (a < b) - (a > b)
+
+
+cdef inline void sort_falling(double* a, Py_ssize_t n) noexcept nogil:
+    """Sort the entries of a row by falling value."""
+    qsort(a, n, sizeof(double), compare)
 
 
 cdef inline double largest_size(const double* a, Py_ssize_t n) noexcept nogil:

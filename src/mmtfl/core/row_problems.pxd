@@ -16,7 +16,6 @@ cdef struct Row:
     const double* numbers    # what the penalty knows of this row; the strength alpha first
     double* out              # the answer
     double* room             # at least 8 n doubles to work in
-    Py_ssize_t* order        # at least n
     bint thorough            # False: concave members may look for the nearest minimum only
 
 
@@ -39,7 +38,6 @@ cdef class Workspace:
     cdef double* curvature  # where row.curvature and row.present point to at first
     cdef double* present
     cdef double[::1] memory
-    cdef Py_ssize_t[::1] places
 
 
 cdef inline double smooth_value(const Row* row, const double* a) noexcept nogil:

@@ -33,9 +33,9 @@ cdef class Workspace:
     """Memory for rows of up to n entries; one per thread."""
 
     def __init__(self, Py_ssize_t n):
-        self.memory, self.places = np.zeros(12 * max(n, 1)), np.zeros(max(n, 1), dtype=np.intp)
+        self.memory = np.zeros(12 * max(n, 1))
         self.row.n, self.row.thorough, self.row.numbers = n, True, NULL
-        self.row.room, self.row.order = &self.memory[0], &self.places[0]
+        self.row.room = &self.memory[0]
         self.row.slope, self.row.out = self.row.room + 8 * n, self.row.room + 9 * n
         self.curvature, self.present = self.row.room + 10 * n, self.row.room + 11 * n
         self.row.curvature, self.row.present = self.curvature, self.present

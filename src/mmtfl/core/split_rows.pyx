@@ -8,10 +8,9 @@ eps.
 
 from libc.math cimport INFINITY, copysign, fabs, sqrt
 
-from mmtfl.core.row_functions cimport Phi, norm_p
+from mmtfl.core.row_functions cimport Phi, copy, norm_p, sort_falling
 from mmtfl.core.row_problems cimport Row
 from mmtfl.core.searched_rows cimport SearchedRow
-from mmtfl.core.sorting cimport sort_falling
 
 
 cdef class SplitRow(SearchedRow):
@@ -98,12 +97,11 @@ cdef class SplitRow(SearchedRow):
 # -- the split of a given row: p is clipped at the level from which q is equally cheap -----------------------
 
 
-cdef void sort_sizes(Row* row) noexcept nogil:
-    """Order the entries by falling size."""
-    cdef Py_ssize_t t
-    for t in range(row.n):
-        row.order[t] = t
-    sort_falling(row.room, row.order, row.n)
+cdef double* sorted_sizes(Row* row) noexcept nogil:
+    """The sizes in the room of the row, by falling value, elsewhere in the room."""
+    copy(row.room, row.n, row.room + row.n)
+    sort_falling(row.room + row.n, row.n)
+    return row.room + row.n
 
 
 cdef double bound_level(Row* row, double alpha, double eps) noexcept nogil:
@@ -111,8 +109,7 @@ cdef double bound_level(Row* row, double alpha, double eps) noexcept nogil:
     cdef double n_above = alpha / eps * (1.0 + 1e-14)
     if not n_above < row.n:
         return 0.0
-    sort_sizes(row)
-    return row.room[row.order[<Py_ssize_t> n_above]]
+    return sorted_sizes(row)[<Py_ssize_t> n_above]
 
 
 cdef double euclidean_level(Row* row, double alpha, double eps) noexcept nogil:
@@ -122,18 +119,18 @@ cdef double euclidean_level(Row* row, double alpha, double eps) noexcept nogil:
     the others; the first k whose level is not below the next entry is the one.
     """
     cdef double ratio = (eps / alpha) * (eps / alpha), left = 1.0, level, tail
-    cdef double* squares = row.room + row.n  # of the entries from each place on
+    cdef double* squares = row.room + 2 * row.n  # of the entries from each place on
+    cdef double* falling = sorted_sizes(row)
     cdef Py_ssize_t k
-    sort_sizes(row)
     tail = 0.0
     for k in range(row.n - 1, -1, -1):
-        tail += row.room[row.order[k]] * row.room[row.order[k]]
+        tail += falling[k] * falling[k]
         squares[k] = tail
     for k in range(row.n):
         left = 1.0 - k * ratio if k > 0 else 1.0
         if left <= 0.0:
             return 0.0
         level = sqrt(ratio * squares[k] / left)
-        if level >= row.room[row.order[k]]:
+        if level >= falling[k]:
             return level
     return 0.0

@@ -23,7 +23,6 @@ from mmtfl.objective.problem import Problem
 from mmtfl.solvers.row_descent import RowDescent, Settled
 from mmtfl.solvers.solution import Solution
 from mmtfl.tasks.container import Tasks
-from mmtfl.tasks.grouping import offsets_of
 
 MOST_STEPS = 50  # of Newton's method, or passes of a descent
 _LEAST_SLOPE = 1e-6  # of a start, in units of the steepest at zero: an accuracy beyond it needs no more
@@ -343,55 +342,25 @@ class SmallTasks:
         The tasks of the shard, without far levels and with targets in the units wanted.
     loss : Loss
         The squared or the logistic loss.
-    mean_size : float
-        n of eq. (1).
-    column_scale : ndarray (n_features,) or None
-        Units of the columns.
-    fit_intercept : bool
-        Whether each task has a constant.
+    options
+        Of their `Design`.
     """
 
-    def __init__(self, tasks: Tasks, loss: Loss, *, mean_size: float, column_scale, fit_intercept: bool):
-        is_small = are_small(tasks, mean_size)
-        self.members, rows = np.flatnonzero(is_small), np.flatnonzero(np.repeat(is_small, tasks.sizes))
-        weights = np.ones(len(rows)) if tasks.weights is None else tasks.weights[rows]
-        self.offsets, self._weight = offsets_of(tasks.sizes[self.members]), weights / mean_size
-        self._loss, self._fit_intercept = loss, fit_intercept
-        self._y, X = np.asarray(tasks.y[rows], dtype=float), tasks.X[rows]
-        self._x = np.array(X.toarray() if sparse.issparse(X) else X, dtype=float, order="C")
-        if column_scale is not None:
-            self._x *= 1.0 / column_scale
-        self._null = np.zeros(len(self.members))
-        if fit_intercept:
-            self._null = loss.null_intercepts(self._y, self._weight, self.offsets)
-        self._centre()
-        self._steps = self._compiled()
-
-    def _compiled(self) -> Any:
+    def __init__(self, tasks: Tasks, loss: Loss, **options: Any):
         from mmtfl.core.losses import LogisticLoss, SquaredLoss
         from mmtfl.core.task_steps import TaskSteps
 
-        if self._loss.is_quadratic:
-            loss = SquaredLoss(self._y, self._weight)
-        else:
-            loss = LogisticLoss(np.where(self._y > 0.0, 1.0, -1.0), self._weight)
-        return TaskSteps(self._x, self.offsets, loss, self._fit_intercept, CONSTANT)
-
-    def _centre(self) -> None:
-        """Find how much every column spreads in every task, and the steepest slope of each task at zero."""
-        n_rows, weight = np.diff(self.offsets), self._weight[:, None]
-        x = self._x
-        if self._fit_intercept:
-            means = self._sums(weight * x) / self._sums(weight)
-            x = x - np.repeat(means, n_rows, axis=0)
-        self.spread = np.sqrt(self._sums(weight * x**2))
-        slope = self._loss.gradient(self._y, np.repeat(self._null, n_rows), self._weight)
-        largest = np.abs(self._sums(x * slope[:, None])).max(axis=1, initial=0.0)
+        is_small = are_small(tasks, options["mean_size"])
+        self.members = np.flatnonzero(is_small)
+        design = Design(tasks.select(np.repeat(is_small, tasks.sizes)), **options)
+        problem = Problem(design, loss)
+        self.spread, self._null = np.sqrt(design.curvature.T), problem.null_intercept
+        largest = np.abs(problem.null_gradient).max(axis=0, initial=0.0)
         self._steepest = np.where(largest > 0.0, largest, 1.0)
-
-    def _sums(self, rows: np.ndarray) -> np.ndarray:
-        """Sums over the rows of each task."""
-        return np.add.reduceat(rows, self.offsets[:-1]) if len(rows) else rows
+        x = np.ascontiguousarray(design.columns(np.arange(design.n_features), expand=True))
+        kind = SquaredLoss if loss.is_quadratic else LogisticLoss
+        compiled = kind(design.y, design.row_weight)
+        self._steps = TaskSteps(x, design.offsets, compiled, design.fit_intercept, CONSTANT)
 
     def solve(
         self, weights: np.ndarray, p: float, tol: float, last: Last, common: np.ndarray | None

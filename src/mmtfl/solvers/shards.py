@@ -5,6 +5,7 @@ an engine may run them in this process or in another one, and again elsewhere if
 """
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -305,27 +306,25 @@ class Judged(NamedTuple):
 
 def judge(shard: Shard, spec: Spec, pair: tuple) -> Judged:
     """Slopes and losses at the coefficients that the shard holds."""
-    held, found = pair[0], []
+    found = []
     with one_blas_thread():
-        for t, step in enumerate(shard.steps(spec)):
-            z = _predictor(step.design, held.A[t], held.intercept[t])
-            slope = step.loss.gradient(step.design.y, z, step.design.row_weight)
-            loss = step.loss.value(step.design.y, z, step.design.row_weight)
-            found.append((step.design.correlate(slope)[:, 0], slope.sum(), loss))
+        for step, z in zip(shard.steps(spec), _predictors(shard, spec, pair[0]), strict=True):
+            slope = step.problem.loss_gradient(z)
+            found.append((step.design.correlate(slope)[:, 0], slope.sum(), step.problem.loss_value(z)))
     return Judged(*(np.array(column) for column in zip(*found, strict=True)))
 
 
 def dual(shard: Shard, spec: Spec, pair: tuple, shrink: float) -> np.ndarray:
     """Dual value of every task at `shrink` times the dual point of its coefficients; eq. (9)."""
-    held, found = pair[0], []
-    for t, step in enumerate(shard.steps(spec)):
-        z = _predictor(step.design, held.A[t], held.intercept[t])
-        found.append(step.loss.dual(step.design.y, z, step.design.row_weight, shrink))
-    return np.array(found)
+    pairs = zip(shard.steps(spec), _predictors(shard, spec, pair[0]), strict=True)
+    return np.array([step.loss.dual(step.design.y, z, step.design.row_weight, shrink) for step, z in pairs])
 
 
-def _predictor(design, a: np.ndarray, intercept: float) -> np.ndarray:
-    return design.predict(a[:, None]) + intercept
+def _predictors(shard: Shard, spec: Spec, held: Held) -> Iterator[np.ndarray]:
+    """The linear predictor of every task."""
+    assert held.intercept is not None
+    for step, a, b in zip(shard.steps(spec), held.A, held.intercept, strict=True):
+        yield step.problem.predict(a[:, None], np.array([b]))
 
 
 class ColumnMoments(NamedTuple):

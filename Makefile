@@ -91,7 +91,7 @@ sanitize: setup
 	CC=gcc $(BIN)/python hatch_build.py sanitized
 	MMTFL_CORE=sanitized PYTHONMALLOC=malloc ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 \
 	LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $$(gcc -print-file-name=libstdc++.so)" \
-	$(BIN)/python -m pytest -q --capture=sys tests/core
+	$(BIN)/python -m pytest -q --capture=sys tests/core tests/solvers/test_compiled_paths.py
 
 processors: setup
 	.ci/processors $(BIN)/python

@@ -105,6 +105,13 @@ def make_problem(seed, *, loss="squared", sizes=(14, 9, 21), d=10, weighted=Fals
     return Problem(X, y, loss, weights, fit_intercept)
 
 
+SHAPES = {
+    "ragged": {"sizes": (14, 9, 21), "d": 10},
+    "n < d, weighted": {"sizes": (8, 5, 6), "d": 16, "weighted": True},
+    "no intercept": {"sizes": (14, 1, 21), "d": 10, "fit_intercept": False},
+}
+
+
 # -- our own code, from tasks to a solution --------------------------------------------------------------
 
 

@@ -10,12 +10,16 @@ import sys
 from pathlib import Path
 
 import pytest
+from sklearn.utils._param_validation import (
+    validate_parameter_constraints,
+)
 
 import mmtfl
 import mmtfl.datasets
 import mmtfl.model_selection
 import mmtfl.plots
 from mmtfl import MMTFLClassifier, MMTFLClassifierCV, MMTFLRegressor, MMTFLRegressorCV
+from mmtfl.estimators.parameters import Declared
 
 ROOT = Path(__file__).resolve().parent.parent
 MODULES = ["mmtfl", "mmtfl.datasets", "mmtfl.model_selection", "mmtfl.plots"]
@@ -34,12 +38,6 @@ def parameters(function, kind=None):
 
 
 # -- names ---------------------------------------------------------------------------------------------------
-
-
-def test_version_is_that_of_the_package():
-    from importlib.metadata import version
-
-    assert mmtfl.__version__ == version("mmtfl")
 
 
 # -- signatures ----------------------------------------------------------------------------------------------
@@ -67,12 +65,6 @@ def test_searches_take_pk_alphas_cv_by_position_and_the_rest_by_name(Model):
     assert Model().pk == ((2, 2), (1, 1), (2, 1), (1, 2))
     assert Model().alphas == 100
     assert Model().cv is None
-
-
-@pytest.mark.parametrize("Model", [MMTFLRegressor, MMTFLRegressorCV])
-def test_regressors_can_scale_targets(Model):
-    assert "scale_targets" in parameters(Model, inspect.Parameter.KEYWORD_ONLY)
-    assert not Model().scale_targets
 
 
 @pytest.mark.parametrize("Model", ESTIMATORS)
@@ -122,21 +114,6 @@ def test_documented_parameters_are_those_of_the_signature(module, name):
     documented = [name for entry in entries for name in entry.partition(" :")[0].split(", ")]
     takes_none = inspect.isclass(thing) and issubclass(thing, Warning)
     assert sorted(documented) == sorted([] if takes_none or not callable(thing) else parameters(thing))
-
-
-@pytest.mark.parametrize("Model", ESTIMATORS)
-@pytest.mark.parametrize(
-    "method", ["fit", "predict", "score", "summary", "predict_proba", "decision_function"]
-)
-def test_methods_of_estimators_are_documented(Model, method):
-    if method.startswith(("predict_", "decision")) and "Classifier" not in Model.__name__:
-        assert not hasattr(Model(), method)
-        return
-    function = getattr(Model, method)
-    text = inspect.getdoc(function) or ""
-    assert text.partition("\n")[0].endswith(".")
-    assert "Returns\n-------" in text
-    assert all(re.search(rf"\b{name}\b", text) for name in parameters(function))
 
 
 @pytest.mark.parametrize("Model", ESTIMATORS)
@@ -207,3 +184,17 @@ def test_versions_are_pinned_by_plain_lines():
     pins = [line for line in lines if line and not line.startswith("#")]
     assert len(pins) > 5
     assert [line for line in pins if not re.fullmatch(r"[A-Za-z0-9._-]+==[A-Za-z0-9.!+]+", line)] == []
+
+
+PUBLIC = [getattr(mmtfl, name) for name in mmtfl.__all__]
+ESTIMATORS = [value for value in PUBLIC if inspect.isclass(value) and issubclass(value, Declared)]
+
+
+# -- the estimators ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("Model", ESTIMATORS)
+def test_every_default_is_a_valid_value(Model):
+    assert set(Model._parameters) == set(inspect.signature(Model).parameters)
+    defaults = {name: found.default for name, found in Model._parameters.items() if name != "estimator"}
+    validate_parameter_constraints(Model._parameter_constraints, defaults, Model.__name__)

@@ -1,7 +1,9 @@
 """The pages of the site name every public name, and every page is reached from the first one."""
 
 import importlib
+import json
 import re
+import runpy
 from pathlib import Path
 
 import pytest
@@ -68,3 +70,31 @@ def test_the_matrix_tests_the_oldest_versions_that_are_allowed():
     for needed in (*project["dependencies"], *project["optional-dependencies"]["frames"]):
         name, least = needed.split(">=")
         assert tested[name].removesuffix(".0") == least.removesuffix(".0")
+
+
+FOLDER = Path(__file__).resolve().parent.parent / "examples" / "notebooks"
+MAKE = runpy.run_path(str(FOLDER / "make.py"))
+NAMES = sorted(MAKE["TUTORIALS"])
+
+
+def read(name):
+    return json.loads((FOLDER / f"{name}.ipynb").read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_notebook_is_what_its_tutorial_makes(name, tmp_path):
+    MAKE["main"](tmp_path)
+    assert (tmp_path / f"{name}.ipynb").read_bytes() == (FOLDER / f"{name}.ipynb").read_bytes()
+
+
+@pytest.mark.parametrize("name", [pytest.param("hospitals", marks=pytest.mark.slow), "people"])
+def test_the_code_of_a_notebook_runs_from_top_to_bottom(name):
+    pyplot = pytest.importorskip("matplotlib.pyplot")
+    pyplot.switch_backend("Agg")
+    space = {}
+    for cell in read(name)["cells"]:
+        if cell["cell_type"] == "code":
+            code = "".join(line for line in cell["source"] if not line.startswith("%"))
+            exec(compile(code, name, "exec"), space)
+    assert pyplot.get_fignums()
+    pyplot.close("all")

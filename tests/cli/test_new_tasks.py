@@ -82,18 +82,6 @@ def test_a_new_task_is_predicted_by_the_common_part(tables, capsys):
     assert "has no common part" in refusal(["predict", plain, new, "--unknown-task common"], capsys)
 
 
-def test_inspect_shows_the_common_part_and_how_far_tasks_scatter(tables, capsys):
-    model = fitted(tables[0], "--pooling 0.9")
-    out = run(["inspect", model], capsys).out
-    assert "alpha 0.1, pooling 0.9" in out and "common (scatter)" in out
-    learned = mmtfl.load(model)
-    scatter = np.sqrt(np.mean((learned.coef_ - learned.common_) ** 2, axis=0))
-    kept = learned.common_ != 0
-    ratio = np.median(scatter[kept] / np.abs(learned.common_[kept]))
-    assert f"not zero for {kept.sum()} features" in out and f"is {ratio:.2g} times its size" in out
-    assert "common" not in run(["inspect", fitted(tables[0])], capsys).out
-
-
 def test_ways_to_predict_a_new_task_are_compared_on_tasks_left_out(tables, capsys):
     words = "--task site --target y --leave-task-out --repeats 4 --jobs 1 --json -q"
     found = json.loads(run(["compare", tables[0], words], capsys).out)

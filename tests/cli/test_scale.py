@@ -43,6 +43,11 @@ def test_rows_that_stay_in_files_give_the_same_model(folder, data, capsys):
     memory = mmtfl.load(folder / "memory.mmtfl")
     np.testing.assert_allclose(stored.coef_, memory.coef_, rtol=1e-5, atol=1e-7)
     assert stored.tasks_.tolist() == ["Aker", "Bern", "Cork"]
+    words = "--memory-limit 2GB --drop won --pk 2,1 --alphas 8"
+    search = fitted(folder, "search", words, data=data, name="cv")
+    assert np.flatnonzero(search.coef_.any(axis=0)).tolist()[:2] == [0, 1]
+    words = command(folder, "no", "--memory-limit 1MB --drop won", data=data)
+    assert "memory" in refusal(words, capsys, code=1)
     assert stored.provenance_["rows"] == 300
     assert "Aker" in run(["inspect", folder / "stored.mmtfl"], capsys).out
     out = folder / "predicted.parquet"
@@ -50,27 +55,6 @@ def test_rows_that_stay_in_files_give_the_same_model(folder, data, capsys):
     found = pd.read_parquet(out)
     X = found[stored.feature_names_in_.tolist()]
     np.testing.assert_array_equal(found["prediction"], stored.predict(X, task=found["task"]))
-
-
-def test_a_search_and_classes_that_stay_in_files(folder):
-    search = "--memory-limit 2GB --drop won --pk 2,1 --alphas 8"
-    found = fitted(folder, "search", search, name="cv")
-    assert np.flatnonzero(found.coef_.any(axis=0)).tolist()[:2] == [0, 1]
-    classes = fitted(folder, "c", "--memory-limit 2GB --classify --drop y", target="won")
-    assert classes.recipe_.classes == ("no", "yes")
-
-
-@pytest.mark.parametrize("limit", ["2GB", "1MB"])
-@pytest.mark.parametrize("method", ["mmtfl", "single", "capped"])
-def test_a_search_that_needs_all_rows_loads_those_that_fit(folder, method, limit, capsys):
-    search = f"--memory-limit {limit} --classify --drop y --method {method} --alphas 3 --folds 2"
-    tokens = command(folder, method, search, name="cv", target="won")
-    if limit == "2GB":
-        run(tokens, capsys)
-        assert mmtfl.load(folder / f"{method}.mmtfl").coef_.any()
-    else:
-        err = run(tokens, capsys, code=1).err
-        assert "needs all rows in memory, needs about 0.1 MB, and" in err
 
 
 def test_a_cluster_on_this_machine_gives_the_bits_of_this_process(folder):

@@ -10,34 +10,9 @@ import pytest
 import mmtfl
 from cli.site_table import fit, make_frame
 from cli.typed import refusal, run
-from mmtfl import DirtyRegressor, MMTFLRegressor, MMTFLRegressorCV, RobustClassifier, TwoStrengthCV
-from mmtfl.model_selection import TaskKFold
-
-
-def by_hand(frame):
-    """The features of the table without our encoder: the most frequent colour is the reference."""
-    X = pd.get_dummies(frame[["age", "dose", "noise", "colour"]], prefix_sep="=", dtype=float)
-    X = X.drop(columns=f"colour={frame['colour'].mode()[0]}")
-    return X, frame["y"].to_numpy(), frame["site"].to_numpy()
-
+from mmtfl import MMTFLRegressor
 
 # -- fit and cv --------------------------------------------------------------------------------------------
-
-
-def test_fit_is_the_estimator_on_the_encoded_table(folder, capsys):
-    model = mmtfl.load(folder / "model.mmtfl")
-    frame = make_frame()
-    X, y, task = by_hand(frame)
-    groups = [[3, 4]]
-    options = {"standardize": True, "feature_groups": groups, "levels": "shrunk"}
-    expected = MMTFLRegressor(p=2, k=1, alpha=0.1, **options).fit(X, y, task=task)
-    np.testing.assert_allclose(model.coef_, expected.coef_, atol=1e-10)
-    assert np.count_nonzero(model.c_) not in (0, 5)
-    assert model.feature_names_in_.tolist() == X.columns.tolist()
-    assert model.columns_ == [name.partition("=")[0] for name in X]
-    out, _ = run(["predict", folder / "model.mmtfl", folder / "data.csv"], capsys)
-    found = pd.read_csv(io.StringIO(out))
-    np.testing.assert_allclose(found["prediction"], expected.predict(X, task=task))
 
 
 def test_columns_come_back_as_they_were(folder, tmp_path, capsys):
@@ -84,24 +59,6 @@ def test_a_target_of_zeros_and_ones_is_two_classes_unless_told(tmp_path, capsys)
     assert not hasattr(mmtfl.load(tmp_path / "b.mmtfl"), "classes_")
 
 
-@pytest.mark.parametrize(("seed", "cv"), [("0", 3), ("4", TaskKFold(3, random_state=4))])
-def test_cv_is_the_search_on_the_encoded_table(folder, tmp_path, capsys, seed, cv):
-    tokens = fit(folder / "data.csv", tmp_path / "cv.mmtfl", command="cv")
-    options = ["--pk", "2,2 2,1", "--folds", "3", "--alphas", "8", "--seed", seed, "--json"]
-    found = json.loads(run([*tokens, *options], capsys)[0])
-    X, y, task = by_hand(make_frame())
-    expected = MMTFLRegressorCV(
-        pk=((2, 2), (2, 1)),
-        alphas=8,
-        cv=cv,
-        standardize=True,
-        feature_groups=[[3, 4]],
-    ).fit(X, y, task=task)
-    assert found["member"] == [expected.best_p_, expected.best_k_]
-    assert found["strengths"]["alpha"] == pytest.approx(expected.alpha_)
-    assert found["search"]["best_score"] == pytest.approx(expected.best_score_)
-
-
 @pytest.mark.parametrize("name", ["auc", "neg_log_loss"])
 def test_classes_are_searched_by_the_score_asked_for(folder, tmp_path, capsys, name):
     free = f"--pk 2,2 --folds 3 --alphas 3 --levels free --scoring {name}"
@@ -138,20 +95,6 @@ def test_classes_of_several_targets_keep_their_names(tmp_path, capsys):
     assert ((found["probability_old"] > 0.5) == (found["prediction_old"] == "yes")).all()
     assert "Targets 'ill', 'tall' have different classes" in refusal([*words, "--target tall"], capsys)
     assert "Target 'size' has 3 classes" in refusal([*words, "--target size"], capsys)
-
-
-def test_weights_drops_and_scales_reach_the_estimator(tmp_path, capsys):
-    frame = make_frame()
-    frame["w"] = np.random.default_rng(2).integers(1, 3, len(frame))
-    frame.to_csv(tmp_path / "a.csv", index=False)
-    frame.loc[frame.index.repeat(frame["w"])].to_csv(tmp_path / "b.csv", index=False)
-    more = ["--alpha", "0.3", "--drop", "noise", "colour", "--no-standardize", "--no-scale-targets"]
-    run(fit(tmp_path / "a.csv", tmp_path / "a.mmtfl", *more, "--weights", "w"), capsys)
-    more.insert(3, "w")
-    run(fit(tmp_path / "b.csv", tmp_path / "b.mmtfl", *more), capsys)
-    weighted, repeated = mmtfl.load(tmp_path / "a.mmtfl"), mmtfl.load(tmp_path / "b.mmtfl")
-    np.testing.assert_allclose(weighted.coef_, repeated.coef_, atol=1e-6)
-    assert not weighted.standardize and not weighted.scale_targets
 
 
 def test_empty_cells_are_filled_or_refused_and_rows_without_a_target_left_out(tmp_path, capsys):
@@ -346,38 +289,20 @@ def test_a_model_made_in_python_predicts_tables(tmp_path, capsys):
     np.testing.assert_allclose(
         pd.read_csv(io.StringIO(out))["prediction"], model.predict(X, task=task.to_numpy())
     )
+    named = MMTFLRegressor(alpha=0.1, task_column="site").fit(frame.drop(columns="y"), y)
+    named.save(tmp_path / "m.mmtfl")
+    assert "Sites (" in run(["inspect", tmp_path / "m.mmtfl"], capsys).out
+    found = pd.read_csv(io.StringIO(run(tokens, capsys).out))["prediction"]
+    np.testing.assert_allclose(found, named.predict(frame.drop(columns="y")))
+    Y = frame[["y", "age"]].rename(columns={"age": "z"})
+    several = MMTFLRegressor(alpha=0.1).fit(X, Y)
+    several.save(tmp_path / "m.mmtfl")
+    found = pd.read_csv(io.StringIO(run(tokens, capsys).out))[["prediction_y", "prediction_z"]]
+    np.testing.assert_allclose(found, several.predict(X))
     MMTFLRegressor(alpha=0.1).fit(X.to_numpy(), y).save(tmp_path / "array.mmtfl")
     assert "array without names" in refusal(["predict", tmp_path / "array.mmtfl", tmp_path / "a.csv"], capsys)
     tokens = ["report", tmp_path / "m.mmtfl", tmp_path / "a.csv", "-o", tmp_path / "r.html"]
     assert "does not know its target" in refusal(tokens, capsys)
-
-
-@pytest.mark.parametrize("kind", ["two strengths", "task column", "targets", "classes"])
-def test_every_kind_of_model_is_inspected_and_predicts(tmp_path, capsys, kind):
-    frame = make_frame().drop(columns="colour")
-    X, y, task = frame[["age", "dose", "noise"]], frame["y"], frame["site"].to_numpy()
-    model, rows, y, labels = {
-        "two strengths": (TwoStrengthCV(DirtyRegressor(), strengths=3, cv=2), X, y, task),
-        "task column": (MMTFLRegressor(alpha=0.1, task_column="site"), frame[["site", *X.columns]], y, None),
-        "targets": (MMTFLRegressor(alpha=0.1), X, frame[["y", "age"]].rename(columns={"age": "z"}), None),
-        "classes": (RobustClassifier(0.05, 0.05), X, np.where(y > y.median(), "b", "a"), task),
-    }[kind]
-    model.fit(rows, y, **({} if labels is None else {"task": labels}))
-    model.save(tmp_path / "m.mmtfl")
-    frame.to_csv(tmp_path / "a.csv", index=False)
-    out, _ = run(["inspect", tmp_path / "m.mmtfl"], capsys)
-    heading = {"task column": "Sites (", "targets": "Targets ("}.get(kind, "Tasks (")
-    assert "age" in out and heading in out
-    assert json.loads(run(["inspect", tmp_path / "m.mmtfl", "--json"], capsys).out)["coefficients"]
-    tokens = ["predict", tmp_path / "m.mmtfl", tmp_path / "a.csv", "-q"]
-    out, _ = run([*tokens, *(["--task", "site"] if labels is not None else [])], capsys)
-    found = pd.read_csv(io.StringIO(out))
-    expected = model.predict(rows, **({} if labels is None else {"task": labels}))
-    if kind == "targets":
-        np.testing.assert_allclose(found[["prediction_y", "prediction_z"]], expected)
-    else:
-        assert found["prediction"].tolist() == pytest.approx(expected.tolist())
-    assert ("probability" in found) == (kind == "classes")
 
 
 @pytest.mark.parametrize("separator", [",", "\t"])

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from scipy import sparse
 
 from mmtfl.core import columns
 
@@ -120,28 +119,3 @@ def test_tasks_that_share_their_rows_have_moments_by_their_own_weights(rng):
 
 
 # -- sparse --------------------------------------------------------------------------------------------------
-
-
-def draw_sparse(rng, kind, data, indices):
-    X = sparse.random_array((N, D), density=0.3, format=kind, rng=rng, dtype=np.float64).astype(data)
-    return (X.data, X.indices.astype(indices), X.indptr.astype(indices)), X.toarray().astype(float)
-
-
-@pytest.mark.parametrize("indices", [np.int32, np.int64])
-@pytest.mark.parametrize("data", [np.float32, np.float64])
-@pytest.mark.parametrize("kind", ["csr", "csc"])
-def test_sparse_products_and_columns_are_those_of_the_dense_X(rng, kind, data, indices):
-    matrix, plain = draw_sparse(rng, kind, data, indices)
-    v, scale, index = rng.normal(size=N), rng.uniform(0.5, 2.0, D), np.array([5, 2])
-    sums, gathered = np.zeros((D, len(SIZES))), np.zeros((2, N))
-    place = np.full(D, -1)
-    place[index] = [0, 1]
-    if kind == "csr":
-        columns.products_by_row(*matrix, OFFSETS, v, scale, sums)
-        columns.gather_by_row(*matrix, place, scale, gathered)
-    else:
-        columns.products_by_column(*matrix, TASK, v, scale, sums)
-        columns.gather_by_column(*matrix, index, scale, gathered)
-    assert np.count_nonzero(sums) > D
-    assert_allclose(sums, scale[:, None] * task_sums(plain * v[:, None]).T, **CLOSE)
-    assert_allclose(gathered, (plain * scale)[:, index].T, **CLOSE)

@@ -9,11 +9,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from mmtfl.core.pooled_rows import PooledRow
 from mmtfl.core.row_problems import (
-    block_violations,
     next_row,
     row_costs,
     row_violations,
-    solve_blocks,
     solve_rows,
 )
 from mmtfl.core.searched_rows import GeneralRow
@@ -234,24 +232,6 @@ def test_violations_are_distances_from_the_answers(p, k):
     found = row_violations(PROBLEMS[p, k], A, L * A - G, L, numbers)
     assert_allclose(found, np.max(L * np.abs(A - best), axis=1), rtol=1e-6)
     assert found[3] == np.max(L[3] * np.abs(A[3]))
-
-
-def test_a_block_is_one_long_row():
-    rng = np.random.default_rng(9)
-    G, L, _ = draw(rng, 2, 6, 4)
-    members, starts = np.array([4, 0, 1, 3, 5, 2]), np.array([0, 1, 4, 6])
-    records, places = np.array([0.3, 0.0, 0.5, 0.0, np.inf, 0.0]), np.array([0, 2, 4, 6])
-    out, A = np.empty(G.shape), rng.normal(size=G.shape)
-    solve_blocks(EuclideanRow(1), G, L, members, starts, records, places, out)
-    violation = block_violations(EuclideanRow(1), A, L * A - G, L, members, starts, records, places)
-    for b, rows in enumerate(np.split(members, starts[1:-1])):
-        alone = np.empty((1, 4 * len(rows)))
-        own = (part[rows].reshape(1, -1) for part in (G, L))
-        solve_rows(EuclideanRow(1), *own, records[None, 2 * b : 2 * b + 2], alone)
-        assert_allclose(out[rows].ravel(), alone[0], rtol=1e-12)
-        distance = np.max(L[rows] * np.abs(A[rows] - out[rows]))
-        assert_allclose(violation[rows], distance, rtol=1e-9)
-    assert out[[0, 1, 3]].any(axis=1).all() and not out[[5, 2]].any()
 
 
 @pytest.mark.parametrize(("p", "k"), [(2, 2), (1, 1), (3, 0.5), (1, "log")])

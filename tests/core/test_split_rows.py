@@ -7,7 +7,6 @@ from numpy.testing import assert_allclose
 
 from mmtfl.core.row_problems import next_row, row_costs, solve_rows
 from mmtfl.core.split_rows import SplitRow
-from mmtfl.objective.norms import EntryNorm, RowNorm, SplitRows
 from oracles import INF
 
 STRENGTHS = [(1.0, 0.6), (0.7, 0.9), (1.5, 0.4), (0.3, 0.05), (2.0, 0.1)]
@@ -46,16 +45,6 @@ def test_rows_are_as_good_as_those_of_a_conic_solver(p, strengths):
     best = conic_value(smooth, P, Q, p, strengths)
     costs = row_costs(SplitRow(p), found, np.full((len(g), 2), strengths))
     assert_allclose(np.sum(0.5 * L * found**2 - g * found) + costs.sum(), best, rtol=1e-7)
-
-
-@pytest.mark.parametrize("strengths", STRENGTHS, ids=str)
-@pytest.mark.parametrize("p", [2.0, INF])
-def test_costs_are_those_of_the_penalty(p, strengths):
-    A, _ = draw(6)
-    A[2] = 0.0
-    penalty = SplitRows.of(RowNorm(strengths[0], p), EntryNorm(strengths[1]))
-    costs = row_costs(SplitRow(p), A, np.full((len(A), 2), strengths))
-    assert_allclose(costs, [penalty.value(a[None]) for a in A], rtol=1e-12)
 
 
 @pytest.mark.parametrize("p", [2.0, INF])

@@ -41,14 +41,6 @@ def test_d2_is_a_staircase_of_six_groups():
 
 
 @pytest.mark.parametrize("make", [make_d1, make_d2])
-def test_without_noise_the_truth_predicts_exactly(make):
-    data = make(n_samples=7, noise=0.0, random_state=0)
-    for t in range(len(data.coef)):
-        X, y = rows_of(data, t)
-        assert_allclose(X @ data.coef[t], y, rtol=1e-12)
-
-
-@pytest.mark.parametrize("make", [make_d1, make_d2])
 def test_noise_has_the_standard_deviation_asked_for(make):
     data = make(n_samples=300, noise=0.5, random_state=0)
     residual = data.y - np.einsum("ij,ij->i", data.X, data.coef[data.task])

@@ -10,14 +10,13 @@ import numpy as np
 import pytest
 from distributed import Client, LocalCluster
 from numpy.testing import assert_allclose
-from scipy import sparse
 from sklearn.base import clone
 
 from mmtfl import DaskEngine, MMTFLClassifier, MMTFLRegressor, MMTFLRegressorCV, Tasks
 from mmtfl.engines import EngineLostError
 from mmtfl.objective.penalties import make_penalty
 from mmtfl.solvers.checkpoint import Checkpoint, FitCheckpoint
-from oracles import LOSSES, frame_of, largest_null_slope, make_problem, solve
+from oracles import LOSSES, frame_of, largest_null_slope, make_problem
 
 SIZES = (14, 9, 21, 30, 12, 17, 8)
 MEMBERS = [(2, 1, 0), (1, 1, 0), (2, 2, 0), (1.5, 1, 0), (2, float("inf"), 0), (1, "log", 0), (2, 2, 0.9)]
@@ -60,32 +59,6 @@ def test_one_and_two_workers_have_the_bits_of_this_process(client, loss):
             assert np.any(here.A)
             for engine in engines:
                 same(a_fit(p, k, loss, pooling, engine=engine), here)
-
-
-@pytest.mark.parametrize("form", ["fortran", "float32", "csr", "csc", "shared", "weighted"])
-def test_every_way_of_storing_tasks_travels(client, form):
-    problem = make_problem(3, sizes=SIZES, d=16, weighted=form == "weighted")
-    X, y, task = problem.tasks.to_rows()
-    if form == "shared":
-        rng = np.random.default_rng(0)
-        Y = X[:, :5] * 2.0 + rng.normal(size=(len(X), 5))
-        Y[rng.random(Y.shape) < 0.3] = np.nan
-        tasks = Tasks.from_shared(X, Y)
-    else:
-        make = {
-            "fortran": np.asfortranarray,
-            "float32": lambda X: X.astype(np.float32),
-            "csr": sparse.csr_array,
-            "csc": sparse.csc_array,
-            "weighted": np.asarray,
-        }
-        X = np.where(np.abs(X) < 0.5, 0.0, X) if form.startswith("cs") else X
-        tasks = Tasks.from_rows(make[form](X), y, task, problem.tasks.weights)
-    penalty = make_penalty(1, 1, 0.3)
-    there = solve(tasks, LOSSES["squared"], penalty, solver="alternating", engine=DaskEngine(client))
-    here = solve(tasks, LOSSES["squared"], penalty, solver="alternating")
-    assert 0 < np.count_nonzero(here.A.any(axis=1)) < 16
-    same(there, here)
 
 
 SEARCH = {"pk": ((2, 2), (2, 1)), "alphas": 6, "cv": 3}

@@ -11,7 +11,6 @@ import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from mmtfl import DirtyRegressor, MMTFLRegressor, MMTFLRegressorCV
-from mmtfl.engines.threads import one_blas_thread
 
 DATA = """
 import numpy as np
@@ -108,12 +107,3 @@ print(codes)
         process.communicate()
         pytest.fail("the child hangs")
     assert (process.returncode, out.strip()) == (0, "[0, 0]"), err
-
-
-def test_the_limit_is_lifted_by_the_last_one_out():
-    with threadpool_limits(2, user_api="blas"):
-        before = blas_threads()  # 1 of one that has a single thread, as other tests may have loaded
-        with one_blas_thread(), one_blas_thread():
-            assert set(blas_threads()) == {1}
-        assert blas_threads() == before
-        assert 2 in before

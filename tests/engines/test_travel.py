@@ -49,12 +49,6 @@ class Travelling:
         return results if keep else [self._travel(result) for result in results]
 
 
-def test_the_engine_of_these_tests_puts_arrays_where_it_is_told():
-    arrived = Travelling(1, 4, writable=False)._travel(np.arange(40.0))
-    assert_array_equal(arrived, np.arange(40.0))
-    assert arrived.ctypes.data % 64 == 4 and not arrived.flags.aligned and not arrived.flags.writeable
-
-
 @pytest.mark.parametrize(("n_slots", "shift", "writable"), [(1, 8, True), (2, 4, False), (3, 1, True)])
 @pytest.mark.parametrize("order", ["C", "F"])
 def test_neither_the_address_nor_the_number_of_parts_changes_a_bit(n_slots, shift, writable, order):

@@ -86,9 +86,3 @@ def test_searches_classifiers_new_tasks_and_files_take_categories(tmp_path):
     assert two.predict(frame, task=SITE).shape == (90,)
     model = MMTFLRegressor(alpha=0.05, **own).fit(frame[:60], Y[:60], task=SITE[:60])
     assert model.add_task(frame[60:], Y[60:], task="c").tasks_.tolist() == ["a", "b", "c"]
-
-
-def test_arrays_and_frames_of_numbers_are_read_as_without_it():
-    X = BY_HAND.astype(float)
-    plain, encoded = (MMTFLRegressor(categorical_features=given) for given in (None, "from_dtype"))
-    assert_array_equal(plain.fit(X, Y, task=SITE).coef_, encoded.fit(X, Y, task=SITE).coef_)

@@ -107,15 +107,6 @@ def test_weight_two_is_a_repeated_row_and_only_ratios_of_weights_matter(key, see
 
 
 @few
-@given(keys, seeds)
-def test_signs_of_columns_flip_coefficients(key, seed):
-    X, y, labels = data(key)
-    signs = np.random.default_rng(seed).choice([-1.0, 1.0], 6)
-    here, there = make(key).fit(X, y, task=labels), make(key).fit(X * signs, y, task=labels)
-    assert_same(there, here, there.coef_ * signs, there.intercept_)
-
-
-@few
 @given(keys, st.floats(0.0, 7.0))
 def test_constants_added_to_columns_and_targets_change_only_the_intercepts(key, exponent):
     X, y, labels = data(key)

@@ -66,10 +66,6 @@ class TestNumbers:
         free = MMTFLRegressor(2, 2, 0.1).fit(X, y, task=task)
         shrunk = MMTFLRegressor(2, 2, 0.1, levels="shrunk").fit(X, y, task=task)
         assert np.array_equal(free.coef_, shrunk.coef_)
-        residual = y - shrunk.predict(X, task)
-        by_hand = 0.5 * np.sum(residual**2) * len(free.tasks_) / len(y)
-        by_hand += 0.1 * np.linalg.norm(shrunk.coef_, axis=0).sum()
-        assert_allclose(shrunk.objective_, by_hand, rtol=1e-9)
         assert free.objective_ < shrunk.objective_
         centre = np.array([X[task == t].mean(axis=0) for t in free.tasks_]).mean(axis=0)
         told, drawn = (model.intercept_ + model.coef_ @ centre for model in (free, shrunk))
@@ -154,15 +150,6 @@ class TestClassesAndCounts:
             fitted(kind, rows, levels="free")
 
     @pytest.mark.filterwarnings("ignore:.*one value of the target")
-    def test_what_moves_the_levels_is_learned_and_helps(self, kind):
-        X, y, task, truth = rows = survey(kind, n_tasks=60)
-        model = fitted(kind, rows, unknown_task="common")
-        assert 0.4 < model.level_effects_["x2"] < 2.6 and 0.3 < model.level_spread_ < 1.6
-        overall = np.full(len(y), y.mean())
-        predicted = model.predict_proba(X, task)[:, 1] if kind == "classes" else model.predict(X, task)
-        assert np.mean((predicted - truth) ** 2) < 0.6 * np.mean((overall - truth) ** 2)
-
-    @pytest.mark.filterwarnings("ignore:.*one value of the target")
     def test_levels_minimise_the_stated_objective(self, kind):
         X, y, task, _ = survey(kind)
         if kind == "classes":
@@ -200,16 +187,6 @@ class TestClassesAndCounts:
         u = np.sqrt(of_levels.variance(w)[0]) * np.random.default_rng(0).normal(size=200_000)
         mean = (expit if kind == "classes" else np.exp)(z[:, None] + u).mean(axis=1)
         assert_allclose(averaged, mean, rtol=0.05)
-
-    @pytest.mark.filterwarnings("ignore:.*one value of the target")
-    def test_a_new_task_with_a_few_rows_has_the_prior_of_the_level(self, kind):
-        X, y, task, _ = rows = survey(kind)
-        model = fitted(kind, rows)
-        same = np.flatnonzero(task == 0)[:3]
-        more = model.add_task(X[same], np.full(3, y[same].max()), task=500)
-        at = more.intercept_[-1] + more.coef_[-1] @ model.levels_["reference"]
-        levels = model.intercept_ + model.coef_ @ model.levels_["reference"]
-        assert levels.min() - 1.0 < at < levels.max() + 1.0
 
 
 def test_counts_follow_a_column_of_years_wherever_years_begin():

@@ -184,21 +184,6 @@ def test_a_missing_label_is_not_a_new_task(unknown_task):
 # -- the common part -----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("p", "k"), [(2, 2), (2, 1), (1, 1), (2, np.inf), (1, np.inf), (2, "log")])
-def test_the_common_part_is_what_the_coefficients_scatter_about_in_the_units_of_the_data(p, k):
-    X, y, task = sites(n_tasks=4)
-    options = {"alpha": 0.01, "pooling": 0.9, "standardize": True, "tol": 1e-10}
-    model = MMTFLRegressor(p, k, **options).fit(X, y, task=task)
-    if p == 2:
-        assert_allclose(model.common_, 0.9 * model.coef_.mean(axis=0), rtol=1e-12)
-    assert_allclose(model.common_, model.coef_.mean(axis=0), atol=0.4)
-    assert_allclose(model.coef_.T, model.c_[:, None] * model.B_, rtol=1e-12)
-    units = np.array([1.0, 10.0, 0.1, 5.0, 2.0, 0.01])
-    for rows, scale in ((X / units, units), (sparse.csr_array(X), 1.0)):
-        other = MMTFLRegressor(p, k, **options).fit(rows, y, task=task)
-        assert_allclose(other.common_, model.common_ * scale, rtol=1e-5, atol=1e-6)
-
-
 def test_the_summary_shows_what_the_tasks_scatter_about_and_how_far():
     X, y, task = sites(n_tasks=5)
     model = MMTFLRegressor(2, 2, 0.1, pooling=0.9).fit(X, y, task=task)

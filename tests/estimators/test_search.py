@@ -177,13 +177,14 @@ def mse(y, z, sample_weight):
 )
 def test_a_fold_is_scored_on_its_test_rows_by_the_fit_to_the_others(rows, scoring, metric, pooled, scales):
     X, y, task = uneven(rows)
-    weight, folds = np.random.default_rng(2).uniform(0.1, 3.0, size=90), folds_of(90)
+    weight, folds, predicted = np.random.default_rng(2).uniform(0.1, 3.0, size=90), folds_of(90), np.empty(90)
     model = regressor(alphas=[0.5, 0.1], cv=folds, scoring=scoring, **scales).fit(X, y, task, weight)
     for f, (train, test) in enumerate(folds):
         for i, alpha in enumerate([0.5, 0.1]):
             alone = MMTFLRegressor(2, 2, alpha, tol=1e-9, **scales)
             alone.fit(X[train], y[train], task[train], weight[train])
             found = [y[test], alone.predict(X[test], task[test])]
+            predicted[test] = found[1] if alpha == model.alpha_ else predicted[test]
             if scoring is None and scales:  # the loss is in the units of the fit
                 found = [part / alone.target_scale_[np.searchsorted(NAMES, task[test])] for part in found]
             weights, of_task = weight[test], [task[test] == name for name in NAMES]
@@ -192,6 +193,13 @@ def test_a_fold_is_scored_on_its_test_rows_by_the_fit_to_the_others(rows, scorin
             score *= 0.5 if scoring is None else 1.0
             # paths of folds are solved to 1e-4
             assert_allclose(model.cv_results_[f"split{f}_test_score"][i], score, rtol=2e-3, atol=5e-4)
+    of_task = [task == name for name in NAMES]
+    expected = [r2_score(y[own], predicted[own], sample_weight=weight[own]) for own in of_task]
+    assert list(model.heldout_scores_) == ["task", "n_rows", "r2"] and np.ptp(expected) > 0.05
+    assert_allclose(model.heldout_scores_["r2"], expected, atol=2e-3)
+    errors, ends = model.heldout_errors_, np.cumsum(model.heldout_errors_["n_kept"])[:-1]
+    for own, found, unit in zip(of_task, np.split(errors["error"], ends), (1.0, 8.0, 0.3), strict=True):
+        assert_allclose(found, np.sort(np.abs(y - predicted)[own]), atol=0.02 * unit)
 
 
 @pytest.mark.parametrize("scoring", [None, "roc_auc", "f1", "neg_log_loss"])
@@ -255,19 +263,6 @@ def test_a_task_without_training_rows_is_an_error_that_names_fold_and_task(rows,
 
 
 # -- invariances -------------------------------------------------------------------------------------------
-
-
-def test_weights_are_repeated_rows_and_rows_of_weight_zero_absent_where_folds_are_given(rows):
-    X, y, task = rows
-    weight = np.random.default_rng(4).integers(0, 4, size=90)
-    y = np.where(weight == 0, 1e6, y)
-    repeat, folds = np.repeat(np.arange(90), weight), folds_of(90)
-    repeated = [tuple(np.flatnonzero(np.isin(repeat, part)) for part in fold) for fold in folds]
-    for options in (SCALES[1], {"scoring": "r2"}):
-        options = {**options, "pk": ((2, 2), (2, 1)), "tol": 1e-8}
-        weighted = regressor(cv=folds, **options).fit(X, y, task, weight)
-        other = regressor(cv=repeated, **options).fit(X[repeat], y[repeat], task[repeat])
-        assert_same_search(weighted, other, rtol=1e-5)
 
 
 @pytest.mark.parametrize("search", [regressor, classifier])

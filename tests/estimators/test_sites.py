@@ -186,22 +186,6 @@ def test_curves_with_agreed_knots_equal_those_of_all_rows(bent, agreed_knots, me
     assert_allclose([low, high], X["age"].mean() + np.array([-2, 2]) * X["age"].std(ddof=0))
 
 
-def test_a_search_decides_for_curves_as_with_all_rows(bent, agreed_knots):
-    agreed, curved, summarised = bent
-    X, y, task = agreed.rows(curved)[0].to_rows()
-    options = {"alphas": 12, "standardize": True, "tol": 1e-11}
-    folds = TaskKFold(2, random_state=0)
-    here = MMTFLRegressorCV(cv=folds, **options).fit(
-        pd.DataFrame(X, columns=agreed.feature_names), y, task=task
-    )
-    there = MMTFLRegressorCV(**options).fit(summarised)
-    assert here.best_curves_ and there.best_curves_
-    assert_allclose(there.alpha_, here.alpha_, rtol=1e-8)
-    assert_allclose(there.coef_, here.coef_, atol=1e-8)
-    # columns of the basis are eigenvectors, whose signs differ between processors
-    assert_allclose(np.abs(there.curves_.coef), np.abs(here.curves_.coef), atol=1e-8)
-
-
 def test_levels_need_no_rows(summarised, stacked, centre, together):
     X, y, task = stacked
     here = MMTFLRegressor(alpha=0.05, levels="shrunk", tol=1e-12).fit(X, y, task=task)

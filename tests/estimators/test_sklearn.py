@@ -5,8 +5,6 @@ import pandas as pd
 import pytest
 import sklearn
 from numpy.testing import assert_array_equal
-from sklearn.feature_selection import SelectFromModel
-from sklearn.inspection import permutation_importance
 from sklearn.metrics import r2_score
 from sklearn.model_selection import (
     GridSearchCV,
@@ -113,14 +111,6 @@ def test_pipelines_route_labels(rows, routed):
     assert pipe.score(X, y, task=task) > 0.8
 
 
-def test_select_from_model_keeps_shared_features(rows, routed):
-    X, y, task = rows
-    frame = framed(X, task)[NAMES]
-    selector = SelectFromModel(MMTFLRegressor(alpha=0.3), threshold=1e-9).set_output(transform="pandas")
-    kept = selector.fit(frame, y, task=task).transform(frame)
-    assert kept.columns.tolist() == ["f0", "f1"]
-
-
 def test_labels_that_were_not_routed_are_asked_for(rows):
     X, y, task = rows
     search = GridSearchCV(MMTFLRegressor(), {"alpha": [0.1]}, cv=3, error_score="raise")
@@ -131,15 +121,6 @@ def test_labels_that_were_not_routed_are_asked_for(rows):
 
 
 # -- the second door, for tools that cannot route -----------------------------------------------------------
-
-
-def test_permutation_importance_with_a_task_column(rows):
-    X, y, task = rows
-    frame = framed(X, task)
-    model = MMTFLRegressor(alpha=0.05, task_column="site").fit(frame, y)
-    importance = permutation_importance(model, frame, y, random_state=0).importances_mean
-    assert importance[:2].min() > 0.1 and np.abs(importance[2:4]).max() < 1e-3
-    assert importance[4] > 0.1  # which site a row is from matters too
 
 
 def test_cross_val_predict_with_a_task_column(rows):

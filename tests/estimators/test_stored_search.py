@@ -124,15 +124,11 @@ def test_the_search_is_that_over_all_rows(stored, table, monkeypatch, options):
 
 
 def test_what_a_search_over_files_cannot_do_is_said(stored):
-    with pytest.raises(ValueError, match="does not go with stored tasks"):
-        MMTFLRegressorCV(cv=[([0, 1], [2])]).fit(stored)
-    with pytest.raises(ValueError, match="does not go with stored tasks"):
-        MMTFLRegressorCV(cv=TaskKFold(3)).fit(stored)
-    with pytest.raises(ValueError, match="bring their targets"):
-        MMTFLRegressorCV().fit(stored, [1.0])
-    for model in (SingleTaskRegressorCV, partial(TwoStrengthCV, CappedRegressor())):
-        with pytest.raises(ValueError, match="does not go with stored tasks"):
-            model(cv=[([0, 1], [2])]).fit(stored)
+    both = partial(TwoStrengthCV, CappedRegressor())
+    for model in (MMTFLRegressorCV, SingleTaskRegressorCV, both):
+        for cv in ([([0, 1], [2])], TaskKFold(3))[: 1 + (model is MMTFLRegressorCV)]:
+            with pytest.raises(ValueError, match="does not go with stored tasks"):
+                model(cv=cv).fit(stored)
         with pytest.raises(ValueError, match="bring their targets"):
             model().fit(stored, [1.0])
 

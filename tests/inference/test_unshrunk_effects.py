@@ -1,7 +1,5 @@
 """Effects of single tasks: generalised least squares with all matrices written out, and truth as oracle."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
@@ -11,7 +9,7 @@ from mmtfl import MMTFLRegressor
 from mmtfl.inference.learn_effects import over_tasks
 from mmtfl.inference.mixed_model import MixedModel
 from mmtfl.inference.row_moments import TaskMoments
-from mmtfl.inference.unshrunk_effects import Steps, finished, noise_variance
+from mmtfl.inference.unshrunk_effects import noise_variance
 
 
 # fewer rows than features, alone and beside another task, and more rows
@@ -116,31 +114,6 @@ def test_targets_without_noise_have_effects_of_their_size():
     for y, size in ((np.full(90, 0.1), 0.0), (X @ [2.0, 0.0, 0.0], 2.0)):
         model = MMTFLRegressor(alpha=1e-9, effects=True).fit(X, y, task=task)
         assert_allclose(model.task_effects("x0")["effect"], size, atol=1e-8)
-
-
-def test_averages_without_spread_are_least_squares_in_all_tasks_with_its_errors():
-    rng = np.random.default_rng(5)
-    T, n, d = 8, 40, 3
-    X = rng.normal(size=(T, n, d)) + 3.0 * rng.normal(size=(T, n, 1))  # correlations of .9
-    y = X @ [1.0, 0.0, -1.0] + rng.normal(size=(T, n))
-    X, y = X - X.mean(axis=1, keepdims=True), y - y.mean(axis=1, keepdims=True)
-    ones, zero = np.ones(n), np.zeros((T, d))
-    rows = zip(X, y, strict=True)
-    moments = [TaskMoments.of_rows(*own, ones, ones, centred=True, residual=True) for own in rows]
-    model = MixedModel(np.ones(d), np.zeros(d), 1.0, np.zeros(d), np.eye(d))
-    for _ in range(2):  # the second pass knows the errors of the averages
-        steps = Steps.of(model, moments, zero, np.ones(T))
-        last, model = model, replace(model.updated(steps, 1.0)[0], square=np.zeros(d))
-    design = X.reshape(-1, d)
-    covariance = np.linalg.inv(design.T @ design)
-    assert_allclose(model.mean, covariance @ design.T @ y.ravel(), rtol=1e-4)
-    assert_allclose(model.sampling, covariance, rtol=1e-4)
-    found = replace(finished(steps, np.ones((T, d), dtype=bool), noise="known"), **last.over_tasks(steps))
-    analysis, flat = found.over_tasks, found.over_tasks.spread == 0.0
-    assert flat.any() and (found.inflation > 5.0).all()
-    enlarged = np.maximum(1.0, analysis._at(np.zeros(d))[2] / analysis.spare)
-    error = np.sqrt(np.diag(covariance) * enlarged)
-    assert_allclose(analysis.error[flat], error[flat], rtol=1e-4)
 
 
 def test_averages_and_spreads_are_those_of_the_restricted_likelihood():

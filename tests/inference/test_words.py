@@ -111,81 +111,41 @@ def test_three_sentences_say_what_holds_what_differs_and_what_is_ruled_out():
     assert third.endswith("sum (from `a`, `b`).")
 
 
-def test_classes_are_told_as_odds_and_many_features_are_cut():
-    ratio = {"odds_ratio": 1.65, "lower": np.log(1.5), "upper": np.log(1.8)}
-    first, second, third = in_sentences([row(f"f{j}", "everywhere", **ratio) for j in range(9)])
-    assert first.startswith("Holds in every task: f0 odds x 1.65 (1.5 to 1.8), ") and first.endswith(
-        "f5 odds x 1.65 (1.5 to 1.8), and 3 more."
-    )
-    assert (
-        second == "Nothing was found to differ between tasks."
-        and third == "Every feature was found to matter."
-    )
+ODDS = {"odds_ratio": 1.65, "lower": np.log(1.5), "upper": np.log(1.8)}
+NEW = {"odds_ratio": 1.65, "odds_ratio_lower": 1.5, "odds_ratio_upper": 1.8}
+CURVE = {"note": "a curve, from 2 to 6", "quartiles": 2.0, "quartiles_lower": 1.6, "quartiles_upper": 2.4}
+WHOLE = {"note": "a curve, from 2 to 6, clear as a whole, not between these"}
+COUNTRIES = [row(f"country=c{i}", "only in some", column="country", note="clear in 'a'") for i in range(9)]
+WARDS = [row(f"ward={w}", "cannot be told apart", column="ward", note="from `x`") for w in "abc"]
+INK = [row("ink=red", "not found", column="ink"), row("ink=blue", "differs", column="ink")]
+FAR = row("far", "not found", lower=-60.0, upper=80.0)
+HEAT, BEND = row("heat", "differs", **CURVE), row("age", "on average", **WHOLE)
+TOLD = [
+    ([row(f"f{j}", "everywhere", **ODDS) for j in range(9)], 0, "f5 odds x 1.65 (1.5 to 1.8), and 3 more."),
+    ([row("age", "everywhere")], 1, "Nothing was found to differ between tasks."),
+    ([row("age", "everywhere")], 2, "Every feature was found to matter."),
+    ([row("resp", "everywhere", average=23.0, odds_ratio=1e10)], 0, "resp odds x over 10000"),
+    ([row("sham", "everywhere", average=-20.0, odds_ratio=2e-9)], 0, "sham odds x below 1 / 10000"),
+    ([row("age", "differs", **NEW)], 1, "in a new task 1.11 to 2.46."),
+    ([HEAT], 1, "heat 2 (1.6 to 2.4; a curve, from 2 to 6), in a new task 0.4 to 3.6."),
+    ([BEND], 1, "Acts by a curve that is clear as a whole, not from quartile to quartile: age."),
+    ([row("sex", "only in some", note="clear in each")], 1, "Clear in each task by itself, with too few of"),
+    (COUNTRIES + INK, 1, "Only in some tasks: country (all 9 levels, such as country=c0)."),
+    (WARDS + INK, 2, "other columns: ward."),
+    (WARDS + INK, 2, "Not found: ink=red."),
+    ([row("near", "not found"), FAR], 2, "For 1 of these an average effect above 1.2 per s.d. is ruled out."),
+    ([FAR], 2, "Not found: far. The rows do not rule out even a large effect of these."),
+    (
+        [row("near", "not found", odds_ratio=1.6)],
+        2,
+        "odds ratio above 3.32, or below 0.301, per s.d. is ruled",
+    ),
+]
 
 
-def test_levels_of_a_column_with_one_word_are_told_as_the_column():
-    countries = [
-        row(f"country=c{i}", "only in some", column="country", note=f"clear in 'a{i}'") for i in range(9)
-    ]
-    wards = [row(f"ward={w}", "cannot be told apart", column="ward", note="from `x`") for w in "abc"]
-    some = [row("ink=red", "not found", column="ink"), row("ink=blue", "differs", column="ink")]
-    _, second, third = in_sentences([*countries, *wards, *some])
-    assert "Only in some tasks: country (all 9 levels, such as country=c0)." in second
-    assert third.startswith("Not found: ink=red.") and third.endswith("other columns: ward.")
-
-
-def test_what_is_ruled_out_is_said_only_where_it_says_something():
-    near, far = row("near", "not found"), row("far", "not found", lower=-60.0, upper=80.0)
-    both, one = in_sentences([near, far], largest=2.0)[2], in_sentences([far], largest=2.0)[2]
-    assert "For 1 of these an average effect above 1.2 per s.d. is ruled out." in both
-    assert one == "Not found: far. The rows do not rule out even a large effect of these."
-    odds = row("near", "not found", odds_ratio=1.6)
-    assert "odds ratio above 3.32, or below 0.301, per s.d. is ruled out" in in_sentences([odds])[2]
-
-
-def test_ratios_beyond_measure_are_not_written_out():
-    huge = row("resp", "everywhere", average=23.0, odds_ratio=1e10)
-    tiny = row("sham", "everywhere", average=-20.0, odds_ratio=2e-9)
-    assert (
-        in_sentences([huge, tiny])[0]
-        == "Holds in every task: resp odds x over 10000, sham odds x below 1 / 10000."
-    )
-
-
-def test_what_is_clear_in_each_task_is_not_said_of_some():
-    rows = [row("sex", "only in some", note="clear in each"), row("age", "only in some", note="clear in 'a'")]
-    second = in_sentences(rows, "class")[1]
-    assert second.startswith(
-        "Clear in each class by itself, with too few of them for an average: sex. Only in"
-    )
-
-
-def test_what_a_new_task_may_have_is_a_ratio_where_the_average_is():
-    ratio = {"odds_ratio": 1.65, "odds_ratio_lower": 1.5, "odds_ratio_upper": 1.8}
-    assert "in a new task 1.11 to 2.46." in in_sentences([row("age", "differs", **ratio)])[1]
-
-
-def test_a_curve_is_told_from_one_quartile_to_the_other():
-    curve = row(
-        "heat",
-        "differs",
-        note="a curve, from 2 to 6",
-        quartiles=2.0,
-        quartiles_lower=1.6,
-        quartiles_upper=2.4,
-    )
-    second = in_sentences([curve])[1]
-    assert (
-        second
-        == "Differs between tasks: heat 2 (1.6 to 2.4; a curve, from 2 to 6), in a new task 0.4 to 3.6."
-    )
-
-
-def test_a_curve_whose_ends_are_not_apart_is_not_quoted_by_its_contrast():
-    whole = row("age", "on average", note="a curve, from 2 to 6, clear as a whole, not between these")
-    second = in_sentences([whole, row("dose", "on average")])[1]
-    assert second.startswith("Holds on average, and the rows do not tell whether in every task: dose")
-    assert second.endswith("Acts by a curve that is clear as a whole, not from quartile to quartile: age.")
+@pytest.mark.parametrize(("rows", "which", "said"), TOLD, ids=[said[:30] for *_, said in TOLD])
+def test_each_sentence_says_what_the_numbers_do(rows, which, said):
+    assert said in in_sentences(rows, largest=2.0)[which]
 
 
 def test_levels_in_words_have_a_sentence_for_each_case():

@@ -52,17 +52,6 @@ def test_a_terminal_has_a_bar_that_an_error_ends(monkeypatch):
     assert not shown._bar.live.is_started
 
 
-def test_a_terminal_without_rich_has_lines(monkeypatch):
-    screen = Terminal()
-    monkeypatch.setattr(sys, "stderr", screen)
-    monkeypatch.setattr(progress.importlib.util, "find_spec", lambda name: None)
-    for least, expected in ((1.0, ""), (0.0, "[search] 1 of 1 paths, done in 0.0 s\n")):
-        monkeypatch.setattr(progress, "_SECONDS_BETWEEN_LINES", least)
-        with Progress("search", 1, "paths", shown=True) as shown:
-            shown.finish(0)
-        assert screen.getvalue() == expected  # nothing of what is done at once
-
-
 @pytest.mark.parametrize("n_jobs", [1, 2])
 def test_a_search_counts_the_paths_of_all_folds_and_members(rows, capsys, monkeypatch, n_jobs):
     monkeypatch.setattr(progress, "_SECONDS_BETWEEN_LINES", 0.0)

@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
-from sklearn.model_selection import KFold
 
 from mmtfl.model_selection import TaskKFold, tasks_train_test_split
 from mmtfl.model_selection.folds import folds_of_tasks
@@ -108,15 +107,6 @@ def test_classes_of_all_columns_stay_in_every_training_part(n_rows, n_tasks, sha
     # only what has to is never tested: at most one row for a class of a column
     assert np.sum(n_trained == 3) <= 2 * n_tasks
     assert np.all(n_trained >= 2)
-
-
-@pytest.mark.parametrize("options", [{"shuffle": False}, {"shuffle": True, "random_state": 3}])
-def test_without_tasks_the_folds_are_those_of_kfold(options):
-    X = np.zeros((13, 1))
-    ours, theirs = TaskKFold(4, **options).split(X), KFold(4, **options).split(X)
-    for (train, test), (expected_train, expected_test) in zip(ours, theirs, strict=True):
-        assert_array_equal(train, expected_train)
-        assert_array_equal(test, expected_test)
 
 
 TWO, CONTINUOUS = {"task": [0, 0, 1, 1]}, [0.1, 0.2, 0.3, 0.5]

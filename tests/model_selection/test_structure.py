@@ -3,10 +3,11 @@
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
-from sklearn.model_selection import GroupKFold, KFold
+from sklearn.metrics import r2_score
+from sklearn.model_selection import GroupKFold, KFold, LeaveOneGroupOut, cross_val_score
 
-from mmtfl import MMTFLRegressorCV
-from mmtfl.model_selection import TaskKFold, TaskTimeSplit, tasks_train_test_split
+from mmtfl import MMTFLClassifier, MMTFLRegressor, MMTFLRegressorCV
+from mmtfl.model_selection import TaskKFold, TaskTimeSplit, leave_task_out_scores, tasks_train_test_split
 
 FAST = {"pk": (2, 2), "poolings": (0,), "alphas": 8, "cv": 3}
 
@@ -70,16 +71,6 @@ def test_a_search_cannot_learn_what_only_the_group_knows(visits):
     assert np.median(together.heldout_errors_["error"]) > 2 * np.median(apart.heldout_errors_["error"])
 
 
-def test_tasks_that_are_columns_of_y_keep_groups_of_rows_together(visits):
-    X, y, _, patient = visits
-    Y = np.column_stack([y, -y])
-    for gaps in (False, True):
-        if gaps:
-            Y[::7, 1] = np.nan
-        search = MMTFLRegressorCV(**FAST).fit(X, Y, groups=patient)
-        assert search.heldout_scores_["r2"].mean() < 0.1
-
-
 def test_other_splitters_get_the_groups_and_are_refused_if_they_separate_them(visits):
     X, y, task, patient = visits
     options = {**FAST, "cv": GroupKFold(3)}
@@ -139,3 +130,42 @@ def test_classes_in_time_leave_tasks_out_until_they_have_both():
     parts = list(TaskTimeSplit(3, stratify=True).split(task, y, task=task))
     assert "b" not in task[parts[0][0]]
     assert "b" in task[parts[2][1]]
+
+
+pd = pytest.importorskip("pandas")
+
+
+def rows(n_tasks=5, n_rows=20, seed=0):
+    rng = np.random.default_rng(seed)
+    X, task = rng.normal(size=(n_tasks * n_rows, 3)), np.repeat(np.arange(n_tasks), n_rows)
+    return X, X @ [1.0, -2.0, 0.0] + 0.5 * rng.normal(size=len(X)), task
+
+
+def test_scores_are_those_of_fits_without_the_task():
+    X, y, task = rows()
+    model = MMTFLRegressor(2, 2, 0.05, pooling=0.9, unknown_task="common")
+    table = leave_task_out_scores(model, X, y, task)
+    assert table["task"].tolist() == [0, 1, 2, 3, 4] and table["n_rows"].tolist() == [20] * 5
+    out = task == 3
+    fitted = MMTFLRegressor(2, 2, 0.05, pooling=0.9).fit(X[~out], y[~out], task=task[~out])
+    by_hand = r2_score(y[out], X[out] @ fitted.common_ + fitted.common_intercept_)
+    assert table["score"][3] == pytest.approx(by_hand, abs=1e-9)
+
+
+def test_classes_frames_and_scikit_learns_tools():
+    X, y, task = rows()
+    labels = np.array([f"site {t}" for t in task])
+    frame = pd.DataFrame(X, columns=list("abc")).assign(site=labels)
+    model = MMTFLClassifier(2, 2, 0.02, task_column="site", unknown_task="mean")
+    classes = np.where(y > 0, "yes", "no")
+    table = leave_task_out_scores(model, frame, classes, labels, cv=GroupKFold(2))
+    assert table["score"].min() > 0.7
+    scores = cross_val_score(model, frame, classes, groups=labels, cv=LeaveOneGroupOut())
+    alone = leave_task_out_scores(model, frame, classes, labels)
+    np.testing.assert_allclose(scores, alone["score"])
+
+
+def test_what_cannot_be_left_out_is_refused():
+    X, y, task = rows()
+    with pytest.raises(ValueError, match="refuses tasks it has not seen"):
+        leave_task_out_scores(MMTFLRegressor(), X, y, task)

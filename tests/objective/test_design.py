@@ -15,7 +15,14 @@ from mmtfl.objective.design import Design
 from mmtfl.objective.losses import Squared
 from mmtfl.objective.problem import Problem
 from mmtfl.objective.row_sizes import zero_rows
+from mmtfl.objective.units import column_levels, without_levels
 from mmtfl.tasks import Tasks
+
+
+def with_long_indices(X):
+    X.indices, X.indptr = X.indices.astype(np.int64), X.indptr.astype(np.int64)
+    return X
+
 
 SIZES = (6, 1, 9)
 N, D, T = sum(SIZES), 5, len(SIZES)
@@ -30,6 +37,7 @@ STORAGES = {
     "csr matrix": sparse.csr_matrix,
     "csc matrix": sparse.csc_matrix,
     "csr float32": lambda X: sparse.csr_array(X.astype(np.float32)),
+    "csc of long indices": lambda X: with_long_indices(sparse.csc_array(X)),
 }
 LAYOUTS = ["stacked", "shared", "shared with gaps"]
 # sums of float32 products are done in float64, so all storages agree to float64 rounding
@@ -195,3 +203,31 @@ def test_a_written_row_takes_no_more_than_its_own_pages():
 def _resident() -> float:
     """Bytes of this process that are in memory."""
     return int(Path("/proc/self/statm").read_text().split()[1]) * 4096.0
+
+
+@pytest.mark.parametrize(
+    "X",
+    [
+        np.random.default_rng(0).normal(size=(40, 3)) + 5.0,
+        np.ones((40, 3)),
+        np.random.default_rng(0).integers(0, 2, size=(40, 3)).astype(float),
+        np.full((40, 3), 0.1),
+        np.where(np.arange(40)[:, None] == 25, 0.0, np.ones((40, 3))),
+    ],
+    ids=["near", "ones", "binary", "a constant", "nearly constant"],
+)
+def test_ordinary_columns_have_no_level(X):
+    assert column_levels(Tasks.from_rows(X, np.zeros(40), np.repeat([0, 1], 20))) is None
+
+
+def test_sparse_columns_that_are_not_full_keep_their_pattern():
+    X = sparse.random_array((60, 5), density=0.4, rng=np.random.default_rng(0), format="csr")
+    X.data[:] = 1e6
+    assert column_levels(Tasks.from_rows(X, np.zeros(60), np.repeat([0, 1], 30))) is None
+
+
+def test_the_rounding_of_a_target_level_is_no_spread():
+    y = [1e9, 1e9 + 1e-6, 1e9, 1e9 + 2.0]
+    tasks = Tasks.from_rows(np.eye(4), y, ["constant", "constant", "varies", "varies"])
+    assert np.diff(y)[0] > 0.0
+    assert without_levels(tasks, None, np.array([1e9, 1e9])).y.tolist() == [0.0, 0.0, 0.0, 2.0]

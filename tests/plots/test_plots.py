@@ -1,7 +1,5 @@
 """The other displays: data on the artists, limits, hostile names, and models for which they make no sense."""
 
-from itertools import pairwise
-
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
@@ -20,7 +18,7 @@ from mmtfl import (
 )
 from mmtfl.datasets import make_tasks
 from mmtfl.plots import HistoryDisplay, PathDisplay, SearchDisplay, SharedPartDisplay, SharingMapDisplay
-from mmtfl.plots.figures import line_style, shown
+from mmtfl.plots.figures import shown
 from mmtfl.plots.fit_displays import Curve
 from models import MODELS, fitted
 from report.fitted import HOSTILE, mixed, model_of
@@ -53,16 +51,6 @@ def test_points_are_c_against_the_number_of_tasks():
     assert display.ax_.get_ylim()[0] == 0.0
 
 
-def test_the_jitter_is_the_same_each_time_and_for_any_order_of_features():
-    A, names = mixed(40, 8), np.array([f"f{j:02d}" for j in range(40)])
-    order = np.random.default_rng(0).permutation(40)
-    one = SharedPartDisplay.from_estimator(model_of(A, features=names))
-    other = SharedPartDisplay.from_estimator(model_of(A[order], features=names[order]))
-    for kind in one.points_:
-        first, second = (np.asarray(display.points_[kind].get_offsets()) for display in (one, other))
-        assert_allclose(first[np.lexsort(first.T)], second[np.lexsort(second.T)])
-
-
 @pytest.mark.parametrize(("n_features", "n_tasks"), [(5, 3), (5000, 3), (5000, 300)])
 def test_names_of_the_largest_features_do_not_overlap(n_features, n_tasks):
     display = SharedPartDisplay.from_estimator(model_of(mixed(n_features, n_tasks)))
@@ -72,13 +60,6 @@ def test_names_of_the_largest_features_do_not_overlap(n_features, n_tasks):
     assert not any(a.overlaps(b) for i, a in enumerate(boxes) for b in boxes[:i])
     largest = display.features[np.argmax(display.size)]
     assert display.labels_[0].get_text() == largest
-
-
-def test_one_model_per_task_shows_sizes_since_c_says_nothing(data):
-    model = SingleTaskRegressorCV(p=1, alphas=8, cv=3).fit(data.X, data.y, task=data.task)
-    display = SharedPartDisplay.from_estimator(model)
-    assert_allclose(display.size, np.linalg.norm(model.coef_, axis=0))
-    assert display.ax_.get_ylabel().startswith("size of the coefficients")
 
 
 # -- the path ------------------------------------------------------------------------------------------------
@@ -135,14 +116,6 @@ def test_curves_are_the_table_of_scores_with_standard_errors(search):
     assert low < search.best_score_ < high
 
 
-def test_grids_of_their_own_are_drawn_as_shares_and_common_ones_as_they_are(data, search):
-    assert SearchDisplay.from_estimator(search).relative
-    common = MMTFLRegressorCV(pk=((2, 2), (2, 1)), alphas=[1.0, 0.1, 0.01], cv=3, poolings=(0,))
-    display = SearchDisplay.from_estimator(common.fit(data.X, data.y, task=data.task))
-    assert not display.relative
-    assert display.ax_.get_xlabel() == "alpha, the strength"
-
-
 def test_the_one_standard_error_choice_leaves_the_best_as_an_open_mark(data):
     model = MMTFLRegressorCV(pk=(2, 2), alphas=30, cv=3, poolings=(0,), selection="one_se").fit(
         data.X, data.y, task=data.task
@@ -164,18 +137,6 @@ def test_a_fall_at_one_end_does_not_flatten_the_rest_and_what_is_not_finite_is_l
     assert -3.0 < low < high < 0.0
 
 
-def test_two_strengths_and_strengths_per_task_have_a_curve_each(data):
-    two = TwoStrengthCV(DirtyRegressor(), strengths=(4, 3), cv=3).fit(data.X, data.y, task=data.task)
-    display = SearchDisplay.from_estimator(two)
-    assert [len(curve.mean) for curve in display.curves] == [4, 4, 4]
-    (chosen,) = [curve for curve in display.curves if curve.chosen is not None]
-    assert_allclose(chosen.mean[chosen.chosen], two.best_score_)
-    alone = SingleTaskRegressorCV(p=1, alphas=6, cv=3, per_task=True).fit(data.X, data.y, task=data.task)
-    display = SearchDisplay.from_estimator(alone)
-    assert [curve.name for curve in display.curves] == ["0", "1", "2", "3"]
-    assert_allclose([curve.strength[curve.chosen] for curve in display.curves], alone.alpha_)
-
-
 # -- scales and letters --------------------------------------------------------------------------------------
 
 
@@ -191,11 +152,6 @@ def test_a_path_is_drawn_on_the_scale_of_the_penalty(data):
     assert_allclose(same.sizes, drawn.sizes, atol=1e-3 * drawn.sizes.max())
     assert drawn.scaled == "per s.d. of the feature, in s.d. of the target"
     assert drawn.scaled in drawn.ax_.get_ylabel()
-    spread = np.array([data.y[data.task == t].std() for t in plain.tasks_])
-    by_hand = plain.path_.coef(9).T * data.X.std(axis=0)[:, None] / spread
-    assert_allclose(drawn.sizes[9], np.linalg.norm(by_hand, axis=1))
-    along = mmtfl.path(data.X, data.y, data.task, p=2, k=2, **options)
-    assert_allclose(PathDisplay.from_path(along).sizes, drawn.sizes, atol=1e-3 * drawn.sizes.max())
     in_units = PathDisplay.from_path(mmtfl.path(data.X, data.y, data.task, alphas=5))
     assert in_units.scaled == "" and "s.d." not in in_units.ax_.get_ylabel()
 
@@ -255,12 +211,6 @@ def test_displays_that_make_no_sense_for_a_model_say_what_does(data):
 
 
 # -- looks ---------------------------------------------------------------------------------------------------
-
-
-def test_the_first_ten_styles_differ_and_neighbours_differ_in_grey():
-    styles = [line_style(i) for i in range(10)]
-    assert len({(style["color"], str(style["linestyle"])) for style in styles}) == 10
-    assert all(a["linestyle"] != b["linestyle"] for a, b in pairwise(styles))
 
 
 def test_long_names_keep_both_ends():

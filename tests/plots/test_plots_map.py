@@ -10,7 +10,6 @@ from numpy.testing import assert_allclose, assert_array_equal
 from mmtfl import MMTFLRegressor, RobustRegressor
 from mmtfl.datasets import make_tasks
 from mmtfl.plots import SharedPartDisplay, SharingMapDisplay
-from mmtfl.plots.sharing_map import largest_in_blocks
 from report.fitted import HOSTILE, mixed, model_of
 
 
@@ -99,13 +98,6 @@ def test_coefficients_scale_to_spreads_of_features_and_targets():
 # -- order ---------------------------------------------------------------------------------------------------
 
 
-def test_kinds_come_in_order_and_are_named_with_their_numbers():
-    display = SharingMapDisplay.from_estimator(model_of(mixed(24, 6)))
-    assert display.kind.tolist() == ["shared"] * 6 + ["partial"] * 6 + ["single"] * 6
-    (side,) = display.ax_.child_axes
-    assert tick_texts(side.yaxis) == ["6 by all tasks", "6 by some", "6 by one"]
-
-
 def test_a_staircase_comes_out_as_one():
     T = 12
     A = np.zeros((4 * (T - 2), T))
@@ -132,15 +124,6 @@ def test_the_order_is_of_the_model_and_not_of_its_columns_and_rows():
     assert_array_equal(image_of(one), image_of(other))
 
 
-def test_the_given_order_can_be_kept():
-    A = mixed(20, 5)
-    display = SharingMapDisplay.from_estimator(model_of(A), order="given")
-    assert display.tasks.tolist() == list(range(5))
-    assert display.features.tolist() == [f"x{j}" for j in np.flatnonzero(A.any(axis=1))]
-    with pytest.raises(ValueError, match="order must be"):
-        SharingMapDisplay.from_estimator(model_of(A), order="name")
-
-
 def test_a_task_set_apart_comes_last_and_does_not_make_features_single():
     rng = np.random.default_rng(0)
     X, task = rng.normal(size=(250, 10)), np.repeat(list("eabcd"), 50)
@@ -152,14 +135,6 @@ def test_a_task_set_apart_comes_last_and_does_not_make_features_single():
 
 
 # -- sizes and names -----------------------------------------------------------------------------------------
-
-
-def test_a_block_shows_its_largest_coefficient_with_its_sign():
-    A = np.zeros((7, 5))
-    A[1, 1], A[2, 0], A[6, 4] = 2.0, -3.0, 1.0
-    drawn, block = largest_in_blocks(A, 3, 3)
-    assert block == (3, 2)
-    assert_array_equal(drawn, [[-3, 0, 0], [0, 0, 0], [0, 0, 1]])
 
 
 @pytest.mark.parametrize("n_features", [5, 5000])
@@ -204,12 +179,3 @@ def test_hostile_names_are_drawn_as_text(Display):
     named = [text for text in texts if "$" in text.get_text() and "mathdefault" not in text.get_text()]
     assert named
     assert not any(text.get_parse_math() for text in named)
-
-
-def test_the_map_is_drawn_on_the_axes_given_and_makes_no_figure():
-    figure, (left, right) = plt.subplots(1, 2, layout="constrained")
-    display = SharingMapDisplay.from_estimator(model_of(mixed(8, 3)), ax=right)
-    assert display.ax_ is right
-    assert display.figure_ is figure
-    assert not left.images
-    assert plt.get_fignums() == [figure.number]

@@ -7,12 +7,11 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.linear_model import LinearRegression
 
 from mmtfl import (
-    DirtyRegressor,
     MMTFLClassifier,
     MMTFLRegressor,
     MMTFLRegressorCV,
-    TwoStrengthCV,
 )
+from mmtfl.cli.main import main
 from mmtfl.datasets import make_tasks
 from mmtfl.model_selection import TaskKFold
 from mmtfl.report import evaluation as evaluation_module
@@ -71,21 +70,6 @@ def test_a_search_on_a_large_table_keeps_its_choice(monkeypatch):
     monkeypatch.setattr(evaluation_module, "MOST_ENTRIES", 10)
     found = evaluate(search, data.X, data.y, data.task)
     assert "million" in found.reason and found.heldout is None
-
-
-@pytest.mark.parametrize(
-    ("search", "fewer"),
-    [
-        (MMTFLRegressorCV(alphas=100), {"alphas": 20}),
-        (MMTFLRegressorCV(alphas=[3.0, 1.0]), {"alphas": [3.0, 1.0]}),
-        (TwoStrengthCV(DirtyRegressor()), {"strengths": [6, 6]}),
-        (TwoStrengthCV(DirtyRegressor(), ([2.0, 1.0], 9)), {"strengths": [[2.0, 1.0], 6]}),
-    ],
-)
-def test_a_search_is_made_again_over_fewer_strengths_and_over_those_that_were_named(search, fewer):
-    again = evaluation_module._searched_again(search.set_params(n_jobs=2))
-    assert again.n_jobs is None and search.n_jobs == 2
-    assert {name: getattr(again, name) for name in fewer} == fewer
 
 
 def test_one_model_wins_where_tasks_are_one():
@@ -201,3 +185,43 @@ def test_the_model_is_left_as_it_was():
     assert before
     for name, value in before.items():
         assert_array_equal(getattr(model, name), value)
+
+
+@pytest.fixture(scope="module")
+def raw():
+    rng = np.random.default_rng(0)
+    n = 360
+    frame = pd.DataFrame({"school": rng.choice(list("abcdef"), n), "age": rng.uniform(20, 80, n).round(1)})
+    frame["livch"] = rng.choice(["0", "1", "2", "3+"], n)
+    frame["day"] = pd.Timestamp("2020-01-01") + pd.to_timedelta(rng.integers(0, 700, n), unit="D")
+    frame["income"] = np.where(rng.uniform(size=n) < 0.1, np.nan, rng.lognormal(size=n).round(2))
+    z = ((frame["age"] - 50) / 15) ** 2 + (frame["livch"] == "3+")
+    frame["score"] = (z + 0.5 * rng.normal(size=n)).round(3)
+    frame["passed"] = np.where(z + rng.logistic(size=n) > 1.5, "yes", "no")
+    frame["visits"] = rng.poisson(np.exp(0.3 * z))
+    frame.loc[frame["school"] == "f", ["passed", "visits"]] = "no", 0  # one class, and nothing but zeros
+    return frame
+
+
+KINDS = {
+    "score": (["--curves", "yes"], "of all differences in score between rows are explained"),
+    "passed": ([], "chance that a row with passed = yes is ranked above one without it"),
+    "visits": (["--loss", "poisson"], "of all differences in visits between rows are explained"),
+}
+
+
+@pytest.mark.parametrize("target", KINDS)
+def test_a_raw_table_makes_a_page_without_raw_warnings(raw, target, tmp_path, capfd):
+    table, model, page = (tmp_path / name for name in ("t.csv", "m.mmtfl", "r.html"))
+    raw.drop(columns=[name for name in KINDS if name != target]).to_csv(table, index=False)
+    options, figure = KINDS[target]
+    words = ["--task", "school", "--target", target, *options, "-o", str(model)]
+    assert main(["cv", str(table), *words]) == 0
+    assert main(["report", str(model), str(table), "-o", str(page)]) == 0
+    text = page.read_text(encoding="utf-8")
+    assert figure in text and ("within a school are" in text or "two rows of one school" in text)
+    assert "best of 3 rivals" in text and "could not be refitted" not in text
+    assert "Levels are compared with: livch" in text
+    assert target != "score" or "Effect of age against its values" in text
+    err = capfd.readouterr().err
+    assert "Warning" not in err and "Traceback" not in err

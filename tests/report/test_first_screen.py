@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from mmtfl import MMTFLClassifier, MMTFLClassifierCV, MMTFLRegressor, MMTFLRegressorCV
+from mmtfl import MMTFLClassifier, MMTFLClassifierCV, MMTFLRegressor
 from mmtfl.inference.heldout_errors import reliability
 from mmtfl.report.html import calibration_picture, render_report
 from mmtfl.report.sentences import EffectPage, calibration, first_answers, p_value, with_interval
@@ -41,18 +41,12 @@ def test_the_width_of_intervals_is_that_of_the_middle_task():
     )
 
 
-@pytest.mark.parametrize(
-    ("numbers", "text"),
-    [
-        ((0.0834, 0.0727, 0.0941), "0.083 (0.073 to 0.094)"),
-        ((-12.3, -20.0, -4.0), "−12 (−20 to −4)"),
-        ((1.05, 1.03, 1.07), "1.050 (1.030 to 1.070)"),
-        ((3.0, float("nan"), float("nan")), "3"),
-        ((2e7, 1e7, 3e7), "2e7 (1e7 to 3e7)"),
-    ],
-)
-def test_decimals_follow_from_the_width_of_the_interval(numbers, text):
-    assert with_interval(*numbers) == text
+def test_decimals_follow_from_the_width_of_the_interval():
+    assert with_interval(0.0834, 0.0727, 0.0941) == "0.083 (0.073 to 0.094)"
+    assert with_interval(-12.3, -20.0, -4.0) == "−12 (−20 to −4)"
+    assert with_interval(1.05, 1.03, 1.07) == "1.050 (1.030 to 1.070)"
+    assert with_interval(3.0, float("nan"), float("nan")) == "3"
+    assert with_interval(2e7, 1e7, 3e7) == "2e7 (1e7 to 3e7)"
 
 
 def test_p_values_are_short():
@@ -102,14 +96,6 @@ def test_classes_and_counts_are_read_as_ratios(rows, kind, ratio):
     assert f"{ratio.lower()} of 1.5" in table.reading("died = 1")
     page = render_report(model)
     assert f"{ratio} per unit" in page and f"{ratio.lower()} of 1.5" in page
-
-
-def test_the_page_leads_with_the_effects_and_keeps_their_forests(rows):
-    X, y, task = rows
-    page = render_report(MMTFLRegressorCV(alphas=8, cv=3).fit(X, y, task=task))
-    assert page.index('id="effects-table"') < page.index('id="predictions"') < page.index('id="features"')
-    assert '"shrunk":[' in page
-    assert 'id="effects-table"' not in render_report(MMTFLRegressor().fit(X, y, task=task))
 
 
 def test_levels_of_words_name_what_they_are_compared_with():

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from sklearn.linear_model import Lasso, MultiTaskLasso, Ridge
+from sklearn.linear_model import MultiTaskLasso
 
 from mmtfl.engines.threads import Threads
 from mmtfl.objective.penalties import make_penalty
@@ -12,6 +12,7 @@ from oracles import (
     EVERY_LOSS,
     INF,
     LOSSES,
+    SHAPES,
     Problem,
     conic_optimum,
     joint_objective,
@@ -23,11 +24,6 @@ from oracles import (
 SOLVERS = ["alternating", "block"]  # "auto" is one of them
 CONVEX = [(2, 2, 0), (INF, 1, 0), (3, 1.5, 0), (2, INF, 0), (1, INF, 0), (2, 4, 0), (1.5, 3, 0), (INF, 2, 0)]
 CONVEX += [(2, 2, 0.4), (2, INF, 0.9), (1, INF, 0.9), (2, 4, 0.9)]
-SHAPES = {
-    "ragged": {"sizes": (14, 9, 21), "d": 10},
-    "n < d, weighted": {"sizes": (8, 5, 6), "d": 16, "weighted": True},
-    "no intercept, a task of one row": {"sizes": (12, 1, 9), "d": 6, "fit_intercept": False},
-}
 
 
 # -- with a conic solver ---------------------------------------------------------------------------------
@@ -122,23 +118,6 @@ def test_a_shared_design_gives_the_multitask_lasso(shape, fit_intercept):
         assert 0 < np.count_nonzero(np.any(solution.A, axis=1)) < shape[1] or alpha < 0.1
 
 
-@pytest.mark.parametrize("solver", SOLVERS)
-def test_k_infinite_is_one_model_per_task(solver, alpha=0.3):
-    problem = make_problem(2, sizes=(25, 12, 40), d=8)
-    n = sum(len(y) for y in problem.y) / 3
-    lasso = problem.solve(make_penalty(1, INF, alpha), solver=solver, tol=1e-10)
-    ridge = problem.solve(make_penalty(2, INF, alpha), solver=solver, tol=1e-10)
-    for t, (X, y) in enumerate(zip(problem.X, problem.y, strict=True)):
-        # our loss is divided by the mean task size, theirs by the task's own (lasso) or not at all (ridge)
-        theirs = Lasso(alpha * n / len(y), tol=1e-12, max_iter=100_000).fit(X, y)
-        assert_allclose(lasso.A[:, t], theirs.coef_, atol=1e-6)
-        assert_allclose(lasso.intercept[t], theirs.intercept_, atol=1e-6)
-        theirs = Ridge(2 * alpha * n).fit(X, y)
-        assert_allclose(ridge.A[:, t], theirs.coef_, atol=1e-7)
-        assert_allclose(ridge.intercept[t], theirs.intercept_, atol=1e-7)
-    assert 0 < np.count_nonzero(lasso.A) < lasso.A.size
-
-
 # -- threads and engines ---------------------------------------------------------------------------------
 
 
@@ -163,3 +142,41 @@ def test_same_bits_for_any_number_of_threads_and_with_an_engine(p, k, pooling, l
         assert np.any(one.A)
         for other in ({"n_jobs": 2}, {"engine": Threads(2)}, {"engine": Threads(3)}):
             same_bits(one, problem.solve(penalty, solver=solver, **other))
+
+
+TOL = 1e-8
+
+
+def power(p, k):
+    """r = p e, the degree of the penalty in A."""
+    return k if np.isinf(p) else p if np.isinf(k) else p * k / (p + k)
+
+
+def run(problem, p, k, alpha, **options):
+    return problem.solve(make_penalty(p, k, alpha), tol=TOL, **options)
+
+
+# -- a duplicated task -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize(
+    ("p", "k"), [(2, 2), (INF, 1), (3, 1.5), (2, INF), (1, INF), (2, 4), (2, 1), (1.5, 1)]
+)
+def test_a_duplicated_task_is_one_task_at_another_alpha(p, k, loss):
+    """Two equal columns have twice the loss and twice S: 2^(1-e) alpha gives twice the one-task problem."""
+    one = make_problem(5, loss=loss, sizes=(40,), d=6)
+    two = Problem(one.X * 2, one.y * 2, loss)
+    alpha = 0.3 * largest_null_slope(one)
+    e = 1.0 if np.isinf(k) else 0.0 if np.isinf(p) else k / (p + k)
+    alone, twice = run(one, p, k, alpha), run(two, p, k, alpha * 2 ** (1 - e))
+    assert np.any(alone.A)
+    assert_allclose(twice.A[:, 0], twice.A[:, 1], atol=1e-5)
+    assert_allclose(twice.A[:, :1], alone.A, atol=1e-5)
+    assert_allclose(twice.objective, 2 * alone.objective, rtol=1e-8)
+
+
+# -- one task --------------------------------------------------------------------------------------------
+
+
+# -- columns ---------------------------------------------------------------------------------------------

@@ -106,17 +106,6 @@ def rows():
     return make_problem(3, sizes=(14, 19, 21, 30), d=8).tasks.to_rows()
 
 
-@pytest.mark.parametrize("solver", ["auto", "alternating"])
-def test_a_fit_with_a_checkpoint_is_the_fit_without(solver, rows, tmp_path):
-    path = tmp_path / "fit.checkpoint"
-    plain = MMTFLRegressor(2, 1, 0.2, solver=solver).fit(*rows)
-    for _ in range(2):  # the second reads the answer
-        kept = MMTFLRegressor(2, 1, 0.2, solver=solver, checkpoint=path).fit(*rows)
-        assert_array_equal(kept.coef_, plain.coef_)
-        assert (kept.violation_, kept.n_iter_) == (plain.violation_, plain.n_iter_)
-    assert path.exists()
-
-
 def test_the_checkpoint_of_another_fit_is_refused(rows, tmp_path, monkeypatch):
     X, y, task = rows
     path = tmp_path / "fit.checkpoint"

@@ -20,7 +20,7 @@ from mmtfl.objective.penalties import make_penalty
 from mmtfl.objective.problem import Problem
 from mmtfl.solvers import compiled_paths, solve
 from mmtfl.solvers.compiled_paths import CompiledPaths
-from mmtfl.solvers.path import Paths, alpha_grid, solve_path
+from mmtfl.solvers.path import alpha_grid, solve_path
 
 INF = math.inf
 GROUPS = np.array([0, 1, 1, 2, 3, 3, 3, 4, 5, 5, 6, 1])
@@ -97,28 +97,6 @@ def test_convex_paths_are_those_of_row_descent(data, kind):
             assert np.all(kept[:, group == GROUPS].any(axis=1) == kept[:, group == GROUPS].all(axis=1))
     if "signs" in kind:
         assert (found.A[:, [1, 4]] >= 0.0).all()
-
-
-@pytest.mark.parametrize("member", [(2, 2), (1, INF), (2, 1)], ids=str)
-def test_a_start_saves_nothing_but_time(member):
-    problem, penalty = problem_of(ragged()), make_penalty(*member, 1.0)
-    alphas = alpha_grid(problem, penalty, 9)
-    if penalty.is_convex:
-        paths, options = Paths(problem), {"max_iter": 1000, "tol": 1e-6}
-        whole = paths.solve(penalty, alphas, **options)
-        part = paths.solve(penalty, alphas[4:], start=point(whole, 3), **options)
-        assert_allclose(part.coef(4), whole.coef(8), atol=1e-4)
-    whole = solve_path(problem, penalty, alphas, tol=1e-7)
-    if penalty.is_convex:
-        part, same = solve_path(problem, penalty, alphas[5:], start=point(whole, 4), tol=1e-7), slice(5, 9)
-    else:
-        part, same = solve_path(problem, penalty, alphas[:5], start=point(whole, 5), tol=1e-7), slice(0, 5)
-    assert_allclose(part.objectives, whole.objectives[same], rtol=1e-6)
-    assert part.n_kept.max() > 0
-
-
-def point(path, i):
-    return path.coef(i).T, path.intercepts[i]
 
 
 def test_any_penalty_on_rows_is_served_with_all_its_numbers():

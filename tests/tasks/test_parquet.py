@@ -87,14 +87,6 @@ def test_integer_labels_stay_integers_and_are_sorted_as_such(how, frame, tmp_pat
     assert stored.labels.tolist() == list(range(1, 12))
 
 
-def test_categories_and_integers_are_read(frame, tmp_path):
-    odd = frame.assign(site=frame["site"].astype("category"), a=np.arange(400), b=frame["b"] > 0)
-    odd.to_parquet(tmp_path / "odd.parquet")
-    stored = Tasks.from_parquet(tmp_path, task="site", target="y", features=NAMES)
-    same_tasks(stored.load(), Tasks.from_frame(frame.assign(a=odd.a, b=odd.b), task="site", target="y",
-                                               features=NAMES))  # fmt: skip
-
-
 # -- what is wrong is told -----------------------------------------------------------------------------------
 
 

@@ -10,7 +10,7 @@ from scipy import sparse
 
 from mmtfl.objective.norms import ColumnNorm, EntryNorm, RowNorm, TraceNorm, TwoNorms
 from mmtfl.solvers.part_solvers import BothParts
-from mmtfl.solvers.strengths import AdditiveGrid, PassDescent, additive_descent, solve_additive
+from mmtfl.solvers.strengths import AdditiveGrid, additive_descent, solve_additive
 from oracles import LOSSES, conic_loss, loss_part, make_problem, minimum, problem_of
 from two_parts.conic_parts import conic_norm, plain_norm
 
@@ -66,20 +66,6 @@ def test_the_objective_is_that_of_a_conic_solver(pair, loss, shares):
     assert abs(ours - theirs) <= 1e-6 * theirs
     assert 0.0 <= found.dual_gap <= 1e-8 * ours + 1e-10
     assert ours - theirs <= found.dual_gap + 1e-7 * theirs  # the gap bounds what is left
-
-
-@pytest.mark.parametrize("loss", ["squared", "logistic"])
-@pytest.mark.parametrize("pair", ["dirty", "dirty2", "robust", "robust_inf", "low_rank"])
-def test_the_quick_ways_agree_with_accelerated_steps(pair, loss):
-    problem = make_problem(5, loss=loss, sizes=(30, 25, 40, 35), d=40)
-    norms, mine = TwoNorms(*strengths(problem, PAIRS[pair], (0.2, 0.2))), problem.ours()
-    quick, slow = additive_descent(mine, norms), PassDescent(mine, BothParts(mine))
-    assert not isinstance(getattr(quick, "parts", None), BothParts)
-    found = [descent.solve(norms, max_iter=1000, tol=TOL) for descent in (quick, slow)]
-    assert all(solution.converged for solution in found)
-    assert found[0].shared.any() and found[0].specific.any()
-    assert_allclose(found[0].objective, found[1].objective, rtol=1e-8)
-    assert_allclose(found[0].A, found[1].A, atol=1e-4)
 
 
 # -- optimality, written out ---------------------------------------------------------------------------------

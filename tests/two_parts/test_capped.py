@@ -56,14 +56,6 @@ def test_rows_past_the_cap_have_no_slope_and_the_others_that_of_the_lasso(settin
     assert np.all(np.abs(below) <= alpha + 1e-7)
 
 
-def test_a_cap_that_nothing_reaches_is_the_lasso():
-    problem = make_problem(1)
-    found = solve_capped(problem.ours(), CappedRows(0.3, 1e6))
-    lasso = problem.solve(make_penalty(1, np.inf, 0.3))
-    assert len(found.history) == 1 and found.A.any()
-    assert_allclose(found.A, lasso.A, atol=1e-7)
-
-
 def test_a_start_past_the_cap_is_not_penalised_from_the_first_stage_on():
     problem = make_problem(1, sizes=(40, 40))
     free = problem.solve(make_penalty(1, np.inf, 1e-9))

@@ -1,11 +1,20 @@
 """The judge of the benchmark against sums written out by hand, and its certificate against a conic solver."""
 
+from dataclasses import replace
+
 import cvxpy as cp
 import numpy as np
 import pytest
 
 from mmtfl_lab.bench import judged_problems
-from mmtfl_lab.bench.judged_problems import SharedTasks, make_ragged, make_shared
+from mmtfl_lab.bench.judged_problems import (
+    PAIRS,
+    AdditiveProblem,
+    SharedTasks,
+    make_ragged,
+    make_shared,
+)
+from mmtfl_lab.bench.libraries import conic
 
 SMALL = {"n_tasks": 3, "least": 6, "most": 9, "n_features": 5, "n_true": 2}
 
@@ -47,7 +56,7 @@ def test_objective_is_the_sum_written_out(kind, p, k):
     assert judged_problems.objective(data, A, b, p=p, k=k, alpha=0.3) == pytest.approx(expected, rel=1e-12)
 
 
-def conic(data, alpha):
+def by_conic_solver(data, alpha):
     """Minimiser and minimum of the member (2, 2)."""
     A, b = cp.Variable((data.X.shape[1], data.n_tasks)), cp.Variable(data.n_tasks)
     terms = []
@@ -65,7 +74,7 @@ def conic(data, alpha):
 def test_gap_bounds_the_excess_and_closes_at_the_minimum(kind):
     data = make(kind)
     alpha = 0.2 * judged_problems.largest_alpha(data)
-    A, b, least = conic(data, alpha)
+    A, b, least = by_conic_solver(data, alpha)
     assert np.linalg.norm(A, axis=1).max() > 1e-3  # not the case of a zero solution
     assert judged_problems.objective(data, A, b, p=2, k=2, alpha=alpha) == pytest.approx(least, rel=1e-7)
     assert (
@@ -76,3 +85,25 @@ def test_gap_bounds_the_excess_and_closes_at_the_minimum(kind):
         b = b if data.fit_intercept else np.zeros(data.n_tasks)
         value = judged_problems.objective(data, far, b, p=2, k=2, alpha=alpha)
         assert judged_problems.relative_gap(data, far, b, alpha=alpha) * value >= value - least > 0.0
+
+
+DATA = replace(make_ragged(n_tasks=3, least=9, most=14, n_features=6, n_true=3), fit_intercept=True)
+each_pair = pytest.mark.parametrize("pair", PAIRS, ids=lambda pair: pair.name)
+
+
+def parts_and_intercepts(seed):
+    rng = np.random.default_rng(seed)
+    return rng.normal(size=(2, DATA.X.shape[1], DATA.n_tasks)), rng.normal(size=DATA.n_tasks)
+
+
+@each_pair
+def test_gap_bounds_the_excess_and_closes_at_the_conic_minimum(pair):
+    problem = AdditiveProblem(DATA, pair, 0.2)
+    least = conic(problem, 1e-10)()
+    assert problem.rows_kept(least) > 0
+    assert abs(problem.relative_gap(least)) < 1e-6
+    (minimum,) = problem.objectives(least)
+    for seed in range(5):
+        far = [parts_and_intercepts(seed)]
+        (value,) = problem.objectives(far)
+        assert problem.relative_gap(far) * value >= value - minimum > 0.0

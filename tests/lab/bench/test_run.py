@@ -1,20 +1,16 @@
 """A whole run on tiny problems: results, verdicts, tables, JSON and pictures."""
 
-import io
 import json
-import runpy
 from dataclasses import replace
 
 import pytest
-from rich.console import Console
 
 import mmtfl
-import mmtfl_lab.bench.libraries as libraries
 from mmtfl_lab.bench.comparison import CaseResult, Row
-from mmtfl_lab.bench.costs import Cost, Curve, Way
+from mmtfl_lab.bench.costs import Cost, Curve, Way, memory, predict
 from mmtfl_lab.bench.judged_problems import PAIRS
 from mmtfl_lab.bench.libraries import NOT_RUN
-from mmtfl_lab.bench.rendering import draw, make_tables, print_tables, to_markdown
+from mmtfl_lab.bench.rendering import draw, make_tables, to_markdown
 from mmtfl_lab.bench.run import (
     _WARM_UP,
     COMPARED,
@@ -90,13 +86,6 @@ def test_tables_say_what_was_measured(results):
     assert "| (2,1) | skipped: a reason | - |" in text
 
 
-def test_brackets_of_an_extra_survive_the_terminal():
-    printed = io.StringIO()
-    results = Results(["ragged"], True, 1, skipped={"ghost": "pip install 'mmtfl[bench]'"})
-    print_tables(results, Console(file=printed, width=100))
-    assert "pip install 'mmtfl[bench]'" in printed.getvalue()
-
-
 def test_verdicts_follow_from_the_numbers():
     results = Results(["ragged"], False, 1)
     case = CaseResult("ragged 0.1", "title", 0.001, 1e-10, 3)
@@ -128,21 +117,9 @@ def test_pictures_are_drawn(results, tmp_path):
     assert all(path.read_bytes().startswith(b"\x89PNG") for path in written)
 
 
-def test_results_are_published_below_the_mark(tmp_path):
-    script = libraries.TEXTBOOK.with_name("publish.py")
-    module = runpy.run_path(str(script))
-    docs, measured = tmp_path / "docs", tmp_path / "measured"
-    docs.mkdir()
-    measured.mkdir()
-    results = run(["ragged"], ["mmtfl"], repeats=1, sizes=_WARM_UP).as_dict()
-    (measured / "results.json").write_text(json.dumps(results), encoding="utf-8")
-    page = docs / "benchmarks.md"
-    page.write_text(f"protocol\n{module['MARK']}\n\nold numbers\n", encoding="utf-8")
-    module["publish"]([measured], docs)
-    text = page.read_text(encoding="utf-8")
-    assert text.startswith(f"protocol\n{module['MARK']}\n\n| problem |") and "old numbers" not in text
-    assert text.count("| ragged (2,2)") == 3
-    page.write_text("no mark", encoding="utf-8")
-    with pytest.raises(SystemExit, match="has lost its line"):
-        module["publish"]([measured], docs)
-    assert module["MARK"] in (module["DOCS"] / "benchmarks.md").read_text(encoding="utf-8")
+def test_predictions_and_memory_are_measured():
+    cost = predict(n_rows=300, n_features=4, n_tasks=2)
+    assert all(way.value > 0 for way in cost.ways) and len(cost.ways) == 2
+    cost = memory(n_rows=60, n_features=200_000, n_tasks=20, n_entries=400)
+    assert [way.name for way in cost.ways] == ["(2,2)", "(2,1)"]
+    assert all(3 < way.value < 500 for way in cost.ways)  # usable_ alone is 4 MB

@@ -9,6 +9,7 @@ import time
 
 import pytest
 
+from cli.test_children import ended_by, pytestmark  # noqa: F401
 from mmtfl.datasets.simulate import make_tasks
 from mmtfl_lab.commands import main
 from mmtfl_lab.paper import experiments as runs
@@ -50,19 +51,6 @@ def test_everything_is_written_and_told(small, tmp_path, capsys):
     assert "## Table 2" in out
     assert "of 4 cells" in err
     assert "of 4 cells" not in out
-
-
-def test_the_second_run_computes_nothing_and_more_repeats_only_what_is_new(small, tmp_path, capsys):
-    folder = str(tmp_path / "run")
-    assert main([*ONE, "--repeats", "1", "--table2", "--out", folder]) == 0
-    first = (tmp_path / "run" / "results.csv").read_text(encoding="utf-8")
-    assert "of 2 cells" in capsys.readouterr().err
-    assert main([*ONE, "--repeats", "1", "--table2", "--out", folder]) == 0
-    assert "cells" not in capsys.readouterr().err.replace("Written", "")
-    assert (tmp_path / "run" / "results.csv").read_text(encoding="utf-8") == first
-    assert main([*ONE, "--repeats", "2", "--table2", "--out", folder]) == 0
-    assert "of 2 cells" in capsys.readouterr().err
-    assert not (tmp_path / "run" / "figure1.png").exists()
 
 
 def refusal(words, capsys):
@@ -139,3 +127,17 @@ def test_interrupted_it_tells_how_to_go_on_and_keeps_what_is_done(tmp_path, jobs
     done = list(cells.glob("*.json"))
     assert len(done) > 2
     assert all(json.loads(path.read_text(encoding="utf-8"))["seconds"] > 0 for path in done)
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
+def test_the_processes_of_reproduce_end_with_it(how, tmp_path):
+    words = ["reproduce", "--datasets", "D1", "--methods", "stl", "--table2", "--jobs", "2", "--out", "run"]
+    cells = tmp_path / "run" / "cells"
+
+    def ready():
+        return cells.is_dir() and any(cells.iterdir())
+
+    code, left = ended_by(how, words, tmp_path, ready, package="mmtfl_lab")
+    assert not left
+    assert code == (130 if how == signal.SIGINT else -how)
+    assert "Traceback" not in (tmp_path / "stderr").read_text()

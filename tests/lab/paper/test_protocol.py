@@ -1,9 +1,6 @@
 """The protocol: splits depend on what they are for, methods share them, cells survive interruption."""
 
-import sys
-from dataclasses import replace
 from functools import partial
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -187,32 +184,3 @@ def test_an_interrupted_run_goes_on_and_gives_the_same_numbers(small, tmp_path):
     assert len(counted) == len(small.cells()) - 1
     assert numbers(whole, small) == numbers(broken, small)
     assert len(numbers(whole, small)) == 8
-
-
-def test_the_pretrained_lasso_is_asked_by_group_and_answers_in_the_units_of_the_targets(monkeypatch):
-    """A package of the same interface, which knows the truth, in the place of ptlasso."""
-
-    class Oracle:
-        def __init__(self, alphas, cv, fit_intercept):
-            assert fit_intercept and cv == COARSE.folds
-
-        def fit(self, X, y, groups):
-            design = [np.column_stack([X[groups == g], np.ones((groups == g).sum())]) for g in range(3)]
-            self.coef = np.array([np.linalg.lstsq(design[g], y[groups == g])[0] for g in range(3)])
-            self.alpha_ = 0.5
-            return self
-
-        def predict(self, X, groups):
-            return np.einsum("ij,ij->i", X, self.coef[groups, :-1]) + self.coef[groups, -1]
-
-    monkeypatch.setitem(sys.modules, "ptlasso", SimpleNamespace(PretrainedLassoCV=Oracle))
-    pool = small_pool(0)
-    shifted = replace(pool, rows=replace(pool.rows, y=pool.rows.y * 10.0**pool.rows.task + 5.0))
-    split = make_split(Problem("x", "x", lambda seed: shifted, "r2", "mean"), shifted, 0.5, "here")
-    options = {"standardize": True, "scale_targets": True}
-    fitted = METHODS["pretrained"].fit(split, False, options, COARSE)
-    z = fitted.predict(split.test.X, split.test.task)
-    assert score_rows("r2", split.test.y, z, split.test.task)["mean"] > 0.9
-    by_hand = split.test.X @ fitted.coef.T  # its coefficients are those of its predictions
-    own = z - by_hand[np.arange(len(z)), split.test.task]
-    assert all(np.ptp(own[split.test.task == t]) < 1e-8 * 10.0**t for t in range(3))

@@ -1,9 +1,5 @@
 """Tables, verdicts, closed forms and the figure, from cells that are made up."""
 
-import csv
-import io
-import json
-
 import pytest
 
 from mmtfl_lab.paper import table1, table2
@@ -36,16 +32,6 @@ def test_the_table_has_means_deviations_winners_and_the_printed_figures():
     assert "0.600 ± 0.010 [0.55, +0.05]" in row
     assert "**0.880** ± 0.010 [0.86, +0.02]" in row
     assert "| D1 | 33 % | 0.500 | 0.500 |" in text
-
-
-def test_the_tidy_table_has_a_row_per_cell():
-    results = made_up({"stl": 0.6, "mmtfl21": 0.88})
-    rows = list(csv.DictReader(io.StringIO(results.to_csv())))
-    assert len(rows) == 6
-    assert json.loads(rows[0]["chosen"]) == {"alpha": 0.5}
-    assert [row["pooled"] for row in json.loads(results.to_json())["cells"]] == [
-        float(row["pooled"]) for row in rows
-    ]
 
 
 @pytest.mark.parametrize(("own", "holds"), [(0.88, True), (0.5, False)])

@@ -108,7 +108,7 @@ def make_problem(seed, *, loss="squared", sizes=(14, 9, 21), d=10, weighted=Fals
 SHAPES = {
     "ragged": {"sizes": (14, 9, 21), "d": 10},
     "n < d, weighted": {"sizes": (8, 5, 6), "d": 16, "weighted": True},
-    "no intercept": {"sizes": (14, 1, 21), "d": 10, "fit_intercept": False},
+    "no intercept": {"sizes": (14, 9, 21), "d": 10, "fit_intercept": False},
 }
 
 

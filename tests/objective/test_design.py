@@ -61,7 +61,7 @@ def base_data(layout, weighted):
     if layout == "shared with gaps":
         Y[[0, 3, 3, 7], [0, 0, 2, 1]] = np.nan
     rows = [np.flatnonzero(~np.isnan(Y[:, t])) for t in range(T)]
-    w = rng.uniform(0.5, 2.0, size=Y.shape) if weighted else None
+    w = rng.uniform(0.5, 2.0, size=n_rows) if weighted else None
     return X, Y, rows, w
 
 
@@ -73,7 +73,7 @@ def make_tasks(layout, storage, weighted):
         weights = None if w is None else [w[r] for r in rows]
     else:
         tasks = Tasks.from_shared(stored, y, w)
-        weights = None if w is None else [w[r, t] for t, r in enumerate(rows)]
+        weights = None if w is None else [w[r] for r in rows]
     designs = [X[r] for r in rows]
     weights = [np.ones(len(r)) for r in rows] if weights is None else weights
     mean_size = sum(w.sum() for w in weights) / T

@@ -345,7 +345,7 @@ LISTED, SHARED = Tasks.from_list, partial(Tasks.from_shared, X2)
         (SHARED, [["u", 1], [2, 3]], {}, TypeError, "Y, row 0, column 0: found the string 'u'"),
         (SHARED, X2, {"labels": [1, 1]}, ValueError, "1 occurs twice"),
         (SHARED, X2, {"sample_weight": np.ones((2, 3))}, ValueError, "pass one weight per row"),
-        (SHARED, [[1, 1], [1, np.nan]], {"sample_weight": [0, 1]}, ValueError, "Task 1 has zero total weight"),
+        (SHARED, [[1, 1], [1, np.nan]], {"sample_weight": [0, 1]}, ValueError, "Task 1 has zero total"),
         (SHARED, sparse.csr_array(X2), {}, TypeError, "Y must be dense"),
     ],
 )

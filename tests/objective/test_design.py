@@ -178,7 +178,6 @@ def test_many_columns_and_tasks_are_taken_in_parts_with_the_same_bits(monkeypatc
     whole, v = Design(tasks), rng.normal(size=60)
     curvature, slopes = whole.curvature, whole.correlate(v)
     monkeypatch.setattr(design, "_CHUNK", 8 * 20 * 2)  # two columns at a time
-    monkeypatch.setattr(design, "_TURNED", 3)
     parts = Design(tasks)
     assert_array_equal(parts.curvature, curvature)
     assert_array_equal(parts.correlate(v), slopes)

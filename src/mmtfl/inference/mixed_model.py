@@ -93,6 +93,7 @@ class MixedModel:
         scale = self.noise / self.unit**2
         variance = by_noise / size**2 * scale / noise[:, None]
         lost, score = (known * W).sum(axis=2), u / np.sqrt(self.noise)
+        together = [_correlations(W[:, own][:, :, own]) for own in map(list, self.joint)]
         for t in range(len(own)):
             yield TaskStep(
                 effect=effect[t] + nothing[t],
@@ -103,7 +104,7 @@ class MixedModel:
                 taken=float(taken[t]),
                 fitted=float(fitted[t]),
                 vectors=partial(self._vectors, rest[t], size[t] * share[t]),
-                correlation=[_correlation(W[t], np.array(features)) for features in self.joint],
+                correlation=[own[t] for own in together],
                 score=score[t],
                 lost=lost[t],
                 curvature=W[t],
@@ -245,11 +246,11 @@ def _prior(square: np.ndarray, information: np.ndarray) -> tuple[float, float]:
     return mean, width
 
 
-def _correlation(W: np.ndarray, features: np.ndarray) -> np.ndarray:
-    """Correlations of the errors of some features."""
-    size = np.sqrt(np.diag(W)[features])
-    W = W[np.ix_(features, features)]
-    return np.divide(W, np.outer(size, size), out=np.full_like(W, np.nan), where=np.outer(size, size) > 0.0)
+def _correlations(W: np.ndarray) -> np.ndarray:
+    """Correlations of errors with these covariances, task by task."""
+    size = np.sqrt(np.einsum("tjj->tj", W))
+    both = size[:, :, None] * size[:, None, :]
+    return np.divide(W, both, out=np.full_like(W, np.nan), where=both > 0.0)
 
 
 def _inverse(H: np.ndarray) -> np.ndarray:

@@ -73,14 +73,14 @@ class Problem:
             return np.zeros(design.n_tasks)
         return self.loss.null_intercepts(design.y, design.row_weight, design.offsets)
 
-    def best_intercept(self, z: np.ndarray) -> np.ndarray:
-        """Best intercepts beside coefficients whose part of the linear predictor is z."""
+    def best_intercept(self, z: np.ndarray, close: float = 1e-10) -> np.ndarray:
+        """Best intercepts beside coefficients whose part of the linear predictor is z, as close as asked."""
         design, loss = self.design, self.loss
         if not design.fit_intercept:
             return np.zeros(design.n_tasks)
         if loss.is_quadratic:
             return design.task_means(design.y - z, design.row_weight)
-        return best_shifts(loss, design.y, z, design.row_weight, design.offsets)
+        return best_shifts(loss, design.y, z, design.row_weight, design.offsets, close)
 
     @cached_property
     def null_value(self) -> float:

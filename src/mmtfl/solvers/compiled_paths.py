@@ -287,7 +287,7 @@ class CompiledPaths:
         intercept, z = problem.null_intercept, design.spread(problem.null_intercept)
         if start.any():
             z = design.predict(start)
-            intercept = problem.best_intercept(z)
+            intercept = problem.best_intercept(z, close=1e-3)  # the path goes on from there
             z = z + design.spread(intercept)
         return ColumnSource(
             self._task_columns, *place, loss, design.fit_intercept, CONSTANT, first, intercept[tasks], z[rows]

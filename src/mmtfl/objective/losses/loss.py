@@ -105,7 +105,7 @@ class Loss(ABC):
 
 
 def best_shifts(
-    loss: Loss, y: np.ndarray, z: np.ndarray, weight: np.ndarray, offsets: np.ndarray
+    loss: Loss, y: np.ndarray, z: np.ndarray, weight: np.ndarray, offsets: np.ndarray, close: float = 1e-10
 ) -> np.ndarray:
     """The constant of each task whose addition to z lowers the loss of the task's rows the most."""
     starts, sizes = offsets[:-1], np.diff(offsets)
@@ -116,7 +116,7 @@ def best_shifts(
         return tuple(np.add.reduceat(part(*at), starts) for part in (loss.gradient, loss.hessian))
 
     bracket = np.minimum.reduceat(low, starts), np.maximum.reduceat(high, starts)
-    return convex_minima(slopes, np.zeros(len(sizes)), bracket=bracket)
+    return convex_minima(slopes, np.zeros(len(sizes)), close, bracket)
 
 
 def convex_minima(

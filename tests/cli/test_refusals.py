@@ -127,7 +127,7 @@ SHORT = {"FIT": "fit DATA", "CV": "cv DATA", "FILES": "fit PARQUET --task site"}
         ("FIT --dask nowhere", "--dask 'nowhere' cannot be reached"),
         ("FILES --memory-limit 2GB --categories x1", "--categories needs all rows in memory"),
         ("FILES --memory-limit 2XB --alpha 1", "--memory-limit must be a size such as '2GB'"),
-        ("FILES --memory-limit 2GB --alpha 1 --drop gone", "--drop 'gone': there is no such column"),
+        ("FILES --memory-limit 2GB --alpha 1 --drop gone", "The table has no column 'gone'"),
         ("FILES --memory-limit 2GB --alpha 1", "'colour' is not of numbers"),
         ("FILES --memory-limit 2GB --drop colour", "needs --alpha"),
         ("FIT --task site --memory-limit 2GB --alpha 1", "is not one"),

@@ -98,8 +98,8 @@ def cv(
         suits = as_metric(scoring).kind
     tried = _alphas(alphas)
     if method != "mmtfl":
-        given = {"--pk": pk, "--poolings": poolings}
-        _check_method(method, given, tried, one_se, scale)
+        given = {"--pk": pk, "--poolings": poolings, "--dask": scale.dask, "--checkpoint": scale.checkpoint}
+        _check_method(method, {**given, "--one-se": one_se and method in TWO_STRENGTHS}, tried)
 
     def make(training: Training) -> Any:
         targets = "classes" if training.classify else "numbers"
@@ -118,9 +118,7 @@ def cv(
         if agreed not in (None, folds or agreed):
             raise BadInput(f"--folds {folds}: the sites agreed on {agreed}, and other folds need the rows.")
         n_folds = folds or agreed or usual_number(training.rows_per_task, training.n_features)
-        splitter: Any = (
-            n_folds  # dealt with the seed 0; the folds of close candidates are repeated with others
-        )
+        splitter: Any = n_folds  # dealt with the seed 0; those of close candidates are repeated with others
         if training.in_time:
             splitter = mmtfl.model_selection.TaskTimeSplit(n_folds, stratify=training.classify)
         elif seed != 0:
@@ -173,25 +171,11 @@ def _alphas(given: list[float] | None) -> int | list[float] | None:
     return given
 
 
-def _check_method(
-    method: str,
-    given: dict[str, Any],
-    alphas: int | list[float] | None,
-    one_se: bool,
-    scale: options.ScaleOptions,
-) -> None:
-    """Refuse options that only the method mmtfl has."""
-    wrong_here = {
-        **{name: bool(value) for name, value in given.items()},
-        "--dask": scale.dask is not None,
-        "--checkpoint": scale.checkpoint is not None,
-        "--one-se": one_se and method in TWO_STRENGTHS,
-    }
-    if method in TWO_STRENGTHS and isinstance(alphas, list):
-        raise BadInput(
-            f"--method {method} has two strengths: --alphas is how many of each to try, such as 10."
-        )
-    wrong = next((name for name, is_given in wrong_here.items() if is_given), None)
+def _check_method(method: str, given: dict[str, Any], alphas: int | list[float] | None) -> None:
+    """Refuse options that another method does not have."""
+    wrong = next((name for name, value in given.items() if value), None)
     if wrong is not None:
         others = "mmtfl and single" if wrong == "--one-se" else "mmtfl"
         raise BadInput(f"{wrong} does not go with --method {method}: it is for {others} only.")
+    if method in TWO_STRENGTHS and isinstance(alphas, list):
+        raise BadInput(f"--method {method} has two strengths: --alphas is how many of each to try.")

@@ -130,8 +130,10 @@ def model_options(
     model: options.ModelOptions, training: Training, talk: options.TalkOptions
 ) -> dict[str, Any]:
     """Arguments of the estimator; targets are put on one scale where they may have different units."""
-    arguments: dict[str, Any] = {name: getattr(model, name) for name in ("standardize", "max_iter", "tol")}
-    recipe = training.recipe
+    from mmtfl.objective.losses import KINDS
+
+    names, recipe = ("standardize", "max_iter", "tol", "levels"), training.recipe
+    arguments: dict[str, Any] = {name: getattr(model, name) for name in names}
     arguments["task_weight"] = _task_weight(model.task_weight, recipe)
     lacks = training.encoder is not None and training.encoder.absent_features == "allow"
     known = {
@@ -140,14 +142,14 @@ def model_options(
         "positive": _positive(model.positive, training),
     }
     arguments |= {name: value for name, value in known.items() if value is not None}
-    arguments["levels"] = model.levels
     if training.classify:
         if model.scale_targets:
             raise BadInput("--scale-targets is for numbers, and the targets are classes: leave it out.")
         return arguments
     loss = _loss(model.loss, training.recipe) if model.loss else _loss_by_target(training, talk)
+    has_unit = not isinstance(loss, str) or loss not in KINDS or KINDS[loss].on_residuals
     # one column has one unit in all tasks, and the spread of a small task says little
-    scaled = (len(recipe.target_columns) > 1 or loss == "huber") and not has_no_unit(loss)
+    scaled = (len(recipe.target_columns) > 1 or loss == "huber") and has_unit
     scaled = scaled if model.scale_targets is None else model.scale_targets
     return {**arguments, "loss": loss, "delta": model.delta, "scale_targets": scaled}
 
@@ -176,21 +178,20 @@ def grouped_levels(
 
 def _penalty_weight(words: list[str] | None, training: Training) -> dict[str, float] | None:
     """Weights of columns as typed, by the names of their features."""
-    if words is None:
-        return None
     expected = "not COLUMN=W, such as age=0"
     by_column = options.named_values("--penalty-weight", words, expected, value=float)
-    return {
+    found = {
         name: weight
         for column, weight in by_column.items()
         for name in _features_of(column, training, "--penalty-weight")
     }
+    return found or None
 
 
 def _positive(words: list[str] | None, training: Training) -> Any:
-    if words is None or words == ["all"]:
-        return None if words is None else True
-    return [name for word in words for name in _features_of(word, training, "--positive")]
+    if words == ["all"]:
+        return True
+    return [name for word in words or () for name in _features_of(word, training, "--positive")] or None
 
 
 def _features_of(column: str, training: Training, option: str) -> list[str]:
@@ -203,13 +204,6 @@ def _features_of(column: str, training: Training, option: str) -> list[str]:
         known = suggest(column, list(dict.fromkeys(training.encoder.columns_)))
         raise BadInput(f"{option} names the column {column!r}, which is no feature{known}")
     return found
-
-
-def has_no_unit(loss: Any) -> bool:
-    """Whether a loss, as typed, is of targets that have no unit."""
-    from mmtfl.objective.losses import KINDS
-
-    return loss in KINDS and not KINDS[loss].on_residuals if isinstance(loss, str) else False
 
 
 def _loss_by_target(training: Training, talk: options.TalkOptions) -> Any:
@@ -227,10 +221,10 @@ def _loss_by_target(training: Training, talk: options.TalkOptions) -> Any:
     return {name: "logistic" if name in two else "squared" for name in names}
 
 
-def _loss(words: list[str] | None, recipe: Any) -> Any:
+def _loss(words: list[str], recipe: Any) -> Any:
     """The loss as typed: one for all tasks, or one by label."""
-    if words is None or (len(words) == 1 and "=" not in words[0]):
-        return "squared" if words is None else words[0]
+    if len(words) == 1 and "=" not in words[0]:
+        return words[0]
     expected = "neither a loss nor LABEL=LOSS, such as visits=poisson"
     return options.named_values("--loss", words, expected, key=_label(recipe))
 
@@ -246,10 +240,10 @@ def with_numbers_for_losses(table: options.TableOptions, model: options.ModelOpt
 
 def _task_weight(words: list[str] | None, recipe: Any) -> Any:
     """Weights of tasks as typed: None, "equal", or a factor by label."""
-    if words is None or words == ["equal"]:
-        return None if words is None else "equal"
+    if words == ["equal"]:
+        return "equal"
     expected = "neither equal nor LABEL=W, such as Bern=2"
-    return options.named_values("--task-weight", words, expected, key=_label(recipe), value=float)
+    return options.named_values("--task-weight", words, expected, key=_label(recipe), value=float) or None
 
 
 def _label(recipe: Any) -> Callable[[str], int | str]:

@@ -10,6 +10,7 @@ from typing import Any
 from mmtfl.cli.main import NOT_CONVERGED, BadInput, command_words
 from mmtfl.cli.options import FileOptions, ScaleOptions, TableOptions, TalkOptions, TextOptions
 from mmtfl.cli.output import check_output, number, print_json, print_lines, save_model, say
+from mmtfl.errors import require
 from mmtfl.wording import abbreviate, count, count_tasks
 
 SUMMARY = ".summary"  # suffix of what sites tell of their rows
@@ -61,7 +62,9 @@ def read_training(data: Path, table: TableOptions, text: TextOptions, talk: Talk
     """Read a table and learn how its columns are used."""
     from mmtfl.tasks.grouping import group_rows
 
-    check_target(table)
+    if not table.target:  # which only summaries of sites bring along
+        command = command_words.get()[0]
+        raise BadInput(f"{command} needs --target: see `mmtfl {command} --help`.")
     file = text.open(data)
     frame = file.frame(text=[*(table.categories or ()), *([table.task] if table.task else [])])
     file.close()
@@ -108,13 +111,6 @@ def _advice(table: TableOptions, raw: Any, X: Any, encoder: Any, y: Any, labels:
                 f"{name!r} tells {table.target[0]!r} nearly exactly ({by} {score:g} within tasks): likely a "
                 f"copy of it, or known only afterwards; if so, --drop {shlex.quote(name)}"
             )
-
-
-def check_target(table: TableOptions) -> None:
-    """Refuse a table without a target, which only summaries of sites bring along."""
-    if not table.target:
-        command = command_words.get()[0]
-        raise BadInput(f"{command} needs --target: see `mmtfl {command} --help`.")
 
 
 def sort_by_time(recipe: Any, frame: Any) -> tuple[Any, Any]:
@@ -195,7 +191,7 @@ def _check_data(data: Sequence[Path], table: TableOptions, scale: ScaleOptions) 
 
 def _open_stored(data: Path, table: TableOptions, memory_limit: str) -> Training:
     """The recipe of the columns of a parquet file or folder, and its tasks, which stay stored."""
-    from pandas import Series
+    from pandas import DataFrame, Series
 
     from mmtfl.tables.recipe import learn_classes
     from mmtfl.tasks.container import Tasks
@@ -207,12 +203,14 @@ def _open_stored(data: Path, table: TableOptions, memory_limit: str) -> Training
         raise BadInput(
             f"--{given[0]} needs all rows in memory: prepare the files first, or leave --memory-limit out."
         )
-    check_target(table)
     if table.task is None or len(table.target) != 1:
         raise BadInput("--memory-limit needs --task and one --target.")
     columns: dict[str, Any] = {"task": table.task, "target": table.target[0]}
     try:
-        features = _features_of_files(data, table)
+        features = table.features
+        if table.drop:
+            named = require("pyarrow.dataset", "cli").dataset(data, partitioning="hive").schema.names
+            features = table.recipe().features(DataFrame(columns=named), features, table.drop)
         options: dict[str, Any] = {"features": features, "memory_limit": memory_limit}
         stored = Tasks.from_parquet(data, **columns, **options, weight=table.weights)
     except FileNotFoundError as error:
@@ -230,19 +228,6 @@ def _open_stored(data: Path, table: TableOptions, memory_limit: str) -> Training
         values = Series(list(stored.class_weights()), name=table.target[0])
         recipe = replace(recipe, classes=learn_classes([values], True)[0])
     return Training(recipe, stored)
-
-
-def _features_of_files(data: Path, table: TableOptions) -> list[str] | None:
-    if not table.drop:
-        return table.features
-    from mmtfl.errors import require
-
-    names = list(require("pyarrow.dataset", "cli").dataset(data, partitioning="hive").schema.names)
-    absent = [name for name in table.drop if name not in names]
-    if absent:
-        raise BadInput(f"--drop {absent[0]!r}: there is no such column.")
-    special = {table.task, table.weights, *table.target, *table.drop}
-    return [name for name in table.features or names if name not in special]
 
 
 def read_summaries(data: Sequence[Path]) -> Training:

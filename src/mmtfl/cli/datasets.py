@@ -1,6 +1,7 @@
 """`mmtfl datasets`: what data there is, and one dataset as a table."""
 
 import shlex
+from inspect import signature
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -50,12 +51,21 @@ def datasets(
     output
         The table: .csv, .tsv, .parquet or .feather; without it, CSV on stdout.
     """
-    given = {"seed": seed, "samples": samples, "noise": noise}
+    from mmtfl.datasets.simulate import CATALOGUE
+
+    given = {"random_state": seed, "n_samples": samples, "noise": noise}
     options = {option: value for option, value in given.items() if value is not None}
     if name is None:
         if output is not None or options:
             raise BadInput("Name the dataset to write: `mmtfl datasets` lists them.")
-        return _list(talk)
+        fields = ("name", "title", "tasks", "rows", "features")
+        entries = [{field: getattr(entry, field) for field in fields} for entry in CATALOGUE.values()]
+        if talk.json:
+            print_json(entries)
+            return 0
+        rows = [[str(value) for value in entry.values()] for entry in entries]
+        print_table("Simulated datasets", ["name", "what it is", *fields[2:]], rows, left=2)
+        return 0
     output = None if str(output) == "-" else output
     if output is not None:
         check_table_output(output, force=talk.force)
@@ -77,27 +87,13 @@ def datasets(
     return 0
 
 
-def _list(talk: FileOptions) -> int:
-    from mmtfl.datasets.simulate import CATALOGUE
-
-    fields = ("name", "title", "tasks", "rows", "features")
-    entries = [{field: getattr(entry, field) for field in fields} for entry in CATALOGUE.values()]
-    if talk.json:
-        print_json(entries)
-        return 0
-    rows = [[str(value) for value in entry.values()] for entry in entries]
-    print_table("Simulated datasets", ["name", "what it is", "tasks", "rows", "features"], rows, left=2)
-    return 0
-
-
 def _make(name: str, options: dict[str, Any]) -> tuple[Any, str, list[str]]:
-    from mmtfl.datasets.simulate import CATALOGUE, SIMULATED, as_table
+    from mmtfl.datasets.simulate import CATALOGUE, as_table
 
     if name not in CATALOGUE:
         raise BadInput(f"There is no dataset {name!r}{suggest(name, list(CATALOGUE), 'names')}")
     entry = CATALOGUE[name]
-    idle = [option for option in options if option not in entry.options]
+    idle = set(options) - set(signature(entry.make).parameters)
     if idle:
-        raise BadInput(f"--{idle[0]} has no meaning for {name!r}: leave it out.")
-    known = {"seed": 0, **options}
-    return as_table(entry.make(**{SIMULATED[option]: value for option, value in known.items()}))
+        raise BadInput(f"--{idle.pop().removeprefix('n_')} has no meaning for {name!r}: leave it out.")
+    return as_table(entry.make(**{"random_state": 0, **options}))

@@ -375,9 +375,6 @@ def _effects(names: np.ndarray, features: list[str]) -> np.ndarray:
     return effects
 
 
-SIMULATED = {"seed": "random_state", "samples": "n_samples", "noise": "noise"}
-
-
 @dataclass(frozen=True)
 class Entry:
     """One dataset: its name on the command line, how it is made, and how large it is by default."""
@@ -388,7 +385,6 @@ class Entry:
     rows: int
     tasks: int
     features: int
-    options: tuple[str, ...] = tuple(SIMULATED)  # what the command line may choose
 
 
 def as_table(bunch: Any) -> tuple[Any, str, list[str]]:
@@ -429,7 +425,7 @@ def as_table(bunch: Any) -> tuple[Any, str, list[str]]:
 _ENTRIES = [
     Entry("d1", "the paper's D1: 60 features shared by all", make_d1, 2000, 10, 100),
     Entry("d2", "the paper's D2: a staircase of features", make_d2, 4000, 20, 100),
-    Entry("hospitals", "patients of 8 hospitals", make_hospitals, 720, 8, 12, ("seed",)),
+    Entry("hospitals", "patients of 8 hospitals", make_hospitals, 720, 8, 12),
     Entry("tasks", "10 features of 50, shared by all", make_tasks, 1000, 10, 50),
 ]
 CATALOGUE = {entry.name: entry for entry in _ENTRIES}

@@ -7,7 +7,7 @@ from cyclopts import Parameter
 
 from mmtfl.cli.main import BadInput
 from mmtfl.cli.options import TABLE, TARGET_FILE, FileOptions, TextOptions
-from mmtfl.cli.output import check_output, load_model, number, print_json, print_lines, save_model
+from mmtfl.cli.output import check_output, load_model, number, print_lines, save_model
 from mmtfl.cli.predict import encode, known_recipe, open_table, with_targets
 from mmtfl.wording import abbreviate
 
@@ -96,11 +96,9 @@ def _record(learned: Any, added: str) -> dict[str, Any]:
 
 
 def _show(wider: Any, n_rows: int, output: Path, talk: FileOptions) -> None:
-    label, n_used = wider.tasks_[-1].item(), int((wider.coef_[-1] != 0.0).sum())
-    if talk.json:
-        coef = dict(zip(wider._feature_names(), wider.coef_[-1].tolist(), strict=True))
-        print_json({"output": str(output), "task": label, "rows": n_rows, "coefficients": coef})
-        return
-    intercept = number(float(wider.intercept_[-1]))
-    print_lines(f"Task {label}: {n_used} of {wider.n_features_in_} features used, intercept {intercept}")
-    talk.say(f"Written: {output} ({len(wider.tasks_)} tasks)")
+    label, coef, intercept = wider.tasks_[-1].item(), wider.coef_[-1], number(float(wider.intercept_[-1]))
+    if not talk.json:
+        used = f"{int((coef != 0.0).sum())} of {len(coef)} features used"
+        print_lines(f"Task {label}: {used}, intercept {intercept}")
+    named = dict(zip(wider._feature_names(), coef.tolist(), strict=True))
+    talk.written(output, f" ({len(wider.tasks_)} tasks)", task=label, rows=n_rows, coefficients=named)

@@ -82,8 +82,7 @@ def predict(
     talk.note(*([] if interval is None else borrowing(fitted)))
     # labels come by the recipe, whichever door they took in the fit
     fitted.set_params(unknown_task=unknown_task, task_column=None)
-    known = recipe.offset(frame)
-    rows = {"task": labels} if known is None else {"task": labels, "offset": known}
+    rows = {"task": labels, **recipe.known(frame)}
     columns = _new_columns(learned, recipe, X, rows, prefix, interval)
     both = [name for name in columns if name in file.columns]
     if both:

@@ -330,7 +330,7 @@ class TaskSearch(Search, ProductForm):
             folds = self._folds_of_seed(data, seed)
             for curves, variant in variants.items():
                 own = [m for m in close if candidates[m].curves == curves]
-                lists = [candidates[m].part(np.array([tops[m]]), found.models(m, tops[m])) for m in own]
+                lists = [candidates[m].part(np.array([tops[m]])) for m in own]
                 score = self._scorer(
                     replace(variant.prepared, folds=folds), settings, engine=self.engine, kept=kept
                 )

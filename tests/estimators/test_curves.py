@@ -170,11 +170,17 @@ def test_folds_of_close_candidates_are_repeated_within_a_third_of_the_work(rows,
         return choose(scores, selection, order, repeated)
 
     monkeypatch.setattr("mmtfl.estimators.cross_validated.choose", spy)
-    MMTFLRegressorCV(curves=False, cv=4).fit(X, y, task=task)
+    model = MMTFLRegressorCV(curves=False, cv=4).fit(X, y, task=task)
     ((scores, repeated),) = [found for found in seen if found[1] is not None]
     n_repeats = len(next(iter(repeated.values()))) // 4
     tried = sum(np.isfinite(part).sum() for part in scores)
     assert n_repeats > 0 and 2 <= len(repeated) <= 3 and 3 * 4 * 4 * n_repeats * len(repeated) <= tried
+    # no model that has seen their rows is where those of repeats begin
+    member = {"pk": ((model.best_p_, model.best_k_),), "poolings": (model.best_pooling_,)}
+    folds = TaskKFold(4, random_state=1)
+    alone = MMTFLRegressorCV(**member, alphas=[model.alpha_], curves=False, cv=folds).fit(X, y, task=task)
+    again = [alone.cv_results_[f"split{fold}_test_score"][0] for fold in range(4)]
+    assert any(np.allclose(part[:4], again, rtol=1e-9, atol=0.0) for part in repeated.values())
     seen.clear()
     MMTFLRegressorCV(curves=False, cv=TaskKFold(4, random_state=0)).fit(X, y, task=task)
     assert all(again is None for _, again in seen)

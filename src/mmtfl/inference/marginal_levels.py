@@ -158,9 +158,10 @@ def fit_levels(
     """
     rows = rows.compressed()
     shift, point, df = np.zeros(rows.n_tasks), np.array([_overall_level(rows), 0.0]), 0.0
-    how: dict[str, Any] = {"near": _ROUGHLY} if rough else {}
+    near = {"near": _ROUGHLY} if rough else {}
+    how: dict[str, Any] = dict(near)
     for _ in range(_ROUNDS if n_nodes == NODES else _QUICK_ROUNDS):
-        point = least(Marginal(rows, shift, n_nodes), point, *_BOUNDS)
+        point = least(Marginal(rows, shift, n_nodes), point, *_BOUNDS, **near)
         tau = _spread(point, df, rows.n_tasks)
         b = rows.modes(point[0] + shift, tau)
         found = _as_if_normal(rows, columns, b, **how)

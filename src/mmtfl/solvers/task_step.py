@@ -66,11 +66,12 @@ class TaskStep:
         """
         if p != 2.0:
             return self._by_coordinates(RowPower(p, weights, np.inf), tol, last)
+        common = np.zeros(len(weights)) if common is None else common
         if not self.loss.is_quadratic:
             return self._by_newton(weights, tol, last, common)
         is_wide = self.design.n_features > len(self.design.y)
         if is_wide or sparse.issparse(self.design.tasks.X):
-            return self._by_rows_or_columns(weights, common)
+            return self._by_rows(weights, common)
         return self._by_gram(weights, common)
 
     @cached_property
@@ -103,24 +104,18 @@ class TaskStep:
 
     # p = 2: weighted ridge, in beta = a / s with s_j = w_j^-1/2, so that no weight is large
 
-    def _by_gram(self, weights: np.ndarray, common: np.ndarray | None) -> TaskAnswer:
+    def _by_gram(self, weights: np.ndarray, common: np.ndarray) -> TaskAnswer:
         """One Gram matrix of all features serves every pass: that of a part may differ in its last bits."""
         design, y, row_weight = self.design, self.design.y, self.design.row_weight
         (kept, scale), root = _kept(weights), np.sqrt(row_weight)
         every, means, gram = self._centred
-        x, scale = _rows(every, kept), scale[kept]
+        x, scale, a = _rows(every, kept), scale[kept], np.zeros(design.n_features)
         centre = float(row_weight @ y / row_weight.sum()) if design.fit_intercept else 0.0
-        target = root * (y - centre)
-        if common is not None:  # the ridge is on what the task has beside the common part
-            target = target - common[kept] @ x
+        target = root * (y - centre) - common[kept] @ x  # the ridge is on what is beside the common part
         inner = gram[np.ix_(kept, kept)] * scale[:, None] * scale
-        kept_a = scale * solve_shifted(inner, 2.0, scale * (x @ target))
-        if common is not None:
-            kept_a = common[kept] + kept_a
-        z = (kept_a @ x) / root + centre
-        a = np.zeros(design.n_features)
-        a[kept] = kept_a
-        return TaskAnswer(a, centre - float(means[kept] @ kept_a), self.loss.value(y, z, row_weight))
+        a[kept] = common[kept] + scale * solve_shifted(inner, 2.0, scale * (x @ target))
+        z = (a[kept] @ x) / root + centre
+        return TaskAnswer(a, centre - float(means @ a), self.loss.value(y, z, row_weight))
 
     @cached_property
     def _centred(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -131,23 +126,20 @@ class TaskStep:
         means, _ = columns.centre(x, design.offsets, weight, np.sqrt(weight), design.fit_intercept)
         return x, means[:, 0], x @ x.T
 
-    def _by_rows_or_columns(self, weights: np.ndarray, common: np.ndarray | None) -> TaskAnswer:
-        """The same for sparse columns, of which nothing is kept."""
-        design, y, row_weight = self.design, self.design.y, self.design.row_weight
-        kept, scale = _kept(weights)
-        centre = float(row_weight @ y / row_weight.sum()) if design.fit_intercept else 0.0
-        gathered, middle = columns_of(design, kept), None if common is None else common[kept]
-        kept_a, means = gathered.ridge(row_weight, y - centre, scale[kept], middle)
-        intercept = centre - float(means @ kept_a)
-        a = np.zeros(design.n_features)
-        a[kept] = kept_a
-        return TaskAnswer(a, intercept, self.loss.value(y, gathered.X @ kept_a + intercept, row_weight))
+    def _by_rows(self, weights: np.ndarray, common: np.ndarray) -> TaskAnswer:
+        """The same where features are more than rows, or sparse: nothing is kept for the next pass."""
+        y, row_weight, (kept, scale) = self.design.y, self.design.row_weight, _kept(weights)
+        gathered, a = columns_of(self.design, kept), np.zeros(self.design.n_features)
+        centre = float(row_weight @ y / row_weight.sum()) if self.design.fit_intercept else 0.0
+        a[kept], means = gathered.ridge(row_weight, y - centre, scale[kept], common[kept])
+        intercept = centre - float(means @ a[kept])
+        return TaskAnswer(a, intercept, self.loss.value(y, gathered.X @ a[kept] + intercept, row_weight))
 
-    def _by_newton(self, weights: np.ndarray, tol: float, last: Any, common: np.ndarray | None) -> TaskAnswer:
+    def _by_newton(self, weights: np.ndarray, tol: float, last: Any, common: np.ndarray) -> TaskAnswer:
         """Newton with backtracking on a, b jointly; every step is a weighted ridge."""
         design, loss, y, row_weight = self.design, self.loss, self.design.y, self.design.row_weight
         kept, scale = _kept(weights)
-        ridge, middle = weights[kept], 0.0 if common is None else common[kept]
+        ridge, middle = weights[kept], common[kept]
         gathered = columns_of(design, kept)
         X = gathered.X
         a, b = (np.zeros(kept.size), None) if last is None else (last[0][kept], last[1])
@@ -166,9 +158,7 @@ class TaskStep:
             h = np.maximum(loss.hessian(y, z, row_weight), least)
             response = z - slope_z / h
             centre = float(h @ response / h.sum()) if design.fit_intercept else 0.0
-            new_a, means = gathered.ridge(
-                h, response - centre, scale[kept], None if common is None else common[kept]
-            )
+            new_a, means = gathered.ridge(h, response - centre, scale[kept], middle)
             change_a, change_b = new_a - a, centre - float(means @ new_a) - b
             if not design.fit_intercept:
                 change_b = 0.0
@@ -221,7 +211,7 @@ class DenseColumns:
         self.X = by_column.T
 
     def ridge(
-        self, weight: np.ndarray, target: np.ndarray, scale: np.ndarray, common: np.ndarray | None
+        self, weight: np.ndarray, target: np.ndarray, scale: np.ndarray, common: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
         """argmin over a of 1/2 sum_i weight_i (target_i - x_i a)^2 + ||(a - common) / scale||^2.
 
@@ -230,12 +220,9 @@ class DenseColumns:
         design, x, root = self.design, self._centred, np.sqrt(weight)
         np.copyto(x, self.X.T)
         means, _ = columns.centre(x, design.offsets, weight, root, design.fit_intercept)
-        target = root * target
-        if common is not None:
-            target = target - common @ x
+        target = root * target - common @ x
         x *= scale[:, None]
-        a = scale * least_norm_ridge(x, target)
-        return a if common is None else a + common, means[:, 0]
+        return common + scale * least_norm_ridge(x, target), means[:, 0]
 
 
 class SparseColumns:
@@ -248,14 +235,13 @@ class SparseColumns:
         self._varies = design.curvature[kept, 0] > 0.0
 
     def ridge(
-        self, weight: np.ndarray, target: np.ndarray, scale: np.ndarray, common: np.ndarray | None
+        self, weight: np.ndarray, target: np.ndarray, scale: np.ndarray, common: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
         """The same, from products of sparse matrices that are centred afterwards."""
         X, root = self.X, np.sqrt(weight)
         scale = np.where(self._varies, scale, 0.0)
         means = X.T @ weight / weight.sum() if self.fit_intercept else np.zeros(X.shape[1])
-        if common is not None:
-            target = target - (X @ common - means @ common)
+        target = target - (X @ common - means @ common)
         V, level = X.multiply(scale).tocsr(), scale * means
         if X.shape[0] < X.shape[1]:
             inner = _centre_both_sides((V @ V.T).toarray(), weight, self.fit_intercept) * root[:, None] * root
@@ -266,8 +252,7 @@ class SparseColumns:
             row = weight * target
         beta = V.T @ row - level * row.sum()
         beta = beta if X.shape[0] < X.shape[1] else solve_shifted(inner, 2.0, beta)
-        a = scale * beta
-        return a if common is None else a + common, means
+        return common + scale * beta, means
 
 
 def _centre_both_sides(K: np.ndarray, weight: np.ndarray, fit_intercept: bool) -> np.ndarray:

@@ -110,15 +110,12 @@ class ProductForm(TaskModel):
         numbers: dict[str, Any] = {
             name: getattr(self, found, getattr(self, name, 0.0)) for name, found in learned.items()
         }
-        return make_penalty(**numbers, eps=self.eps, known=self._known_of_fitted())
-
-    def _known_of_fitted(self) -> KnownFeatures | None:
-        """Return what was known of the features, in the tasks that were fitted together."""
-        if "penalty_weight_" not in vars(self):
-            return None
-        fitted = ~np.isin(self.tasks_, getattr(self, "added_tasks_", self.tasks_[:0]))
-        weight = np.repeat(self.penalty_weight_[:, None], int(fitted.sum()), axis=1)
-        return KnownFeatures(weight, self.positive_, self.feature_group_)
+        known = None
+        if "penalty_weight_" in vars(self):  # in the tasks that were fitted together
+            fitted = ~np.isin(self.tasks_, getattr(self, "added_tasks_", self.tasks_[:0]))
+            weight = np.repeat(self.penalty_weight_[:, None], int(fitted.sum()), axis=1)
+            known = KnownFeatures(weight, self.positive_, self.feature_group_)
+        return make_penalty(**numbers, eps=self.eps, known=known)
 
     def _solve_again(self, prepared: Prepared, penalty: Any, last: Any) -> Any:
         return solve(prepared.problem(), penalty, start=last.A, **self._solver_options())

@@ -129,10 +129,6 @@ class KnownFeatures:
         A = np.where(np.isinf(self.scale), 0.0, A)
         return np.where(self.positive[:, None], np.maximum(A, 0.0), A)
 
-    def row_scale(self) -> np.ndarray:
-        """The scale of each row, where all its entries have one; zero if it has no part in the penalty."""
-        return self._measure[:, 0]
-
     # -- groups ----------------------------------------------------------------------------------------------
 
     @cached_property

@@ -76,8 +76,8 @@ class RowPenalty(ABC):
         """What the tasks of every row scatter about, eq. (11); zeros without pooling."""
         if not self.is_centred:
             return np.zeros(len(A))
-        if self.known is not None:
-            A = np.where(self.known.row_scale()[:, None] > 0.0, A, 0.0)
+        if self.known is not None:  # what has no part in the penalty has none here
+            A = np.where((self.known.scale > 0.0) & np.isfinite(self.known.scale), A, 0.0)
         return common_part(A, self.p, self.pooling)
 
     def value(self, A: np.ndarray) -> float:

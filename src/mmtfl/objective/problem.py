@@ -103,10 +103,6 @@ class Problem:
                 return np.zeros_like(slopes)
         return slopes
 
-    def forget_null_gradient(self) -> None:
-        """Free the gradient at A = 0, of wide data the largest array beside X; it can be computed again."""
-        vars(self).pop("null_gradient", None)
-
     @cached_property
     def steepest(self) -> float:
         """The largest gradient entry at A = 0."""

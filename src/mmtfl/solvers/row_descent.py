@@ -65,10 +65,6 @@ def _with_rows(shape: tuple[int, int], index: np.ndarray, rows: np.ndarray) -> n
     return out
 
 
-def _stands_still(history: list[float], unit: float) -> bool:
-    return len(history) > _STILL and history[-1 - _STILL] - history[-1] <= _PACE * unit
-
-
 class RowDescent:
     """Minimise a problem under any penalty from any start; keeps its gathered columns for the next call.
 
@@ -120,7 +116,8 @@ class RowDescent:
             if self.working_set.n_sweeps >= last_sweep:
                 break  # nearly equal columns or separable classes: this may go on for ever
             only_gap = violation <= tol * scale
-            if only_gap and _stands_still(history, problem.null_value):
+            gained = history[-1 - _STILL] - state.value if len(history) > _STILL else math.inf
+            if only_gap and gained <= _PACE * problem.null_value:
                 break  # more passes would not close the gap
             n_added = self._grow(penalty, state.A, rows, 0.0 if only_gap else tol * scale)
             # while rows are still to be found the gathered ones need not be exact; when only the gap is
@@ -218,7 +215,7 @@ class RowDescent:
             kept = A[working_set.features]
             z = working_set.image(kept)
             if working_set.prepared:  # columns are centred
-                shift = working_set.centre(kept)
+                shift = np.sum(working_set.base.means * kept, axis=0)
                 if intercept is None:
                     intercept = (
                         problem.best_intercept(z) - shift if design.fit_intercept else problem.null_intercept
@@ -243,7 +240,8 @@ class RowDescent:
 
     def _kept_curvature(self, rows: np.ndarray) -> np.ndarray:
         self.working_set.add(rows)
-        return self.problem.loss_curvature * self.working_set.curvature(rows)
+        own = self.working_set.base.curvature[self.working_set.position[rows]]
+        return self.problem.loss_curvature * own
 
     def gather(self, penalty: RowPenalty, rows: np.ndarray) -> None:
         """Gather some rows, and the groups that they belong to."""
@@ -393,7 +391,8 @@ def best_of_starts(
     """
     descent = RowDescent(problem)
     best = min(_settled(descent, penalty, start), key=lambda at: at.objective)
-    problem.forget_null_gradient()  # of no use to a descent from elsewhere
+    # of wide data the largest array beside X, and of no use to a descent from elsewhere
+    vars(problem).pop("null_gradient", None)
     solution = descent.solve(penalty, best.A, best.intercept, max_iter=max_iter, tol=tol)
     history = np.concatenate([[best.objective_before], solution.history])
     return replace(solution, history=history, n_iter=len(history))

@@ -91,10 +91,6 @@ class WorkingSet:
         """Weighted means of some gathered columns and the square sums about them."""
         return columns.weighted_moments(x, rows, self.design.offsets, weight, self.design.fit_intercept)
 
-    def curvature(self, features: np.ndarray) -> np.ndarray:
-        """Curvature of gathered features under the base weights."""
-        return self.base.curvature[self.position[features]]
-
     def minimise(
         self, model: Model, slope_z: np.ndarray, A: np.ndarray, rows: np.ndarray, penalty: RowPenalty, *,
         max_sweeps: int, tolerance: float, relative: float,
@@ -144,10 +140,6 @@ class WorkingSet:
             change = np.ascontiguousarray(change.T)
             out = np.concatenate([change[t] @ x[:, part] for t, part in self.design.segments()])
         return out / self.root if self.prepared else out
-
-    def centre(self, A: np.ndarray) -> np.ndarray:
-        """What the gathered columns' means add to each task's predictor."""
-        return np.sum(self.base.means * A, axis=0)
 
     def _slopes(self, residual: np.ndarray) -> np.ndarray:
         """x_t @ residual_t for every task, in the room of the Gram matrices, brought up to date."""

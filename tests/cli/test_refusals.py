@@ -123,7 +123,7 @@ SHORT = {"FIT": "fit DATA", "CV": "cv DATA", "FILES": "fit PARQUET --task site"}
         ("compare FLAT --task site --target y --features age", "Nothing can be scored"),
         # clusters, files and checkpoints
         ("FIT --workers 2", "--workers goes with --dask local"),
-        ("FIT --dask local --workers 0", "--workers must be at least 1"),
+        ("FIT --dask local --workers 0", "--workers 0: it must be 1 or more"),
         ("FIT --dask nowhere", "--dask 'nowhere' cannot be reached"),
         ("FILES --memory-limit 2GB --categories x1", "--categories needs all rows in memory"),
         ("FILES --memory-limit 2XB --alpha 1", "--memory-limit must be a size such as '2GB'"),

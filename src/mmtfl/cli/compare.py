@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
@@ -75,7 +76,8 @@ def compare(
     jobs
         Processes; by default one per processor.
     """
-    options.use_one_thread()
+    # one thread for numeric libraries, here and in the processes that fit; before they are imported
+    os.environ.update(OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1", MKL_NUM_THREADS="1")
     import numpy as np
     from joblib import cpu_count
 

@@ -20,8 +20,6 @@ from mmtfl.cli.output import (
 from mmtfl.cli.training import headlines
 from mmtfl.wording import abbreviate, count
 
-_NO_EFFECTS = "This model has no effects: make it with mmtfl cv, which estimates them."
-
 
 def inspect(
     model: Path,
@@ -76,16 +74,24 @@ def inspect(
     if output is not None:
         check_table_output(output, force=talk.force)
     learned = load_model(model)
+    from mmtfl.inference.effect_table import task_effect_rows
     from mmtfl.report.sentences import EffectPage
     from mmtfl.report.summary import describe
 
     summary, fitted = describe(learned), learned._fitted()
     place = None if task is None else _place(summary, task)
-    effects = EffectPage.of(fitted, coverage)
-    sites = None if feature is None else _effects_by_task(fitted, feature, coverage)
+    effects: Any = EffectPage.of(fitted, coverage)
+    asked_for = effects if feature is None else vars(fitted).get("effects_")
+    if asked_for is None and (feature is not None or output is not None):
+        raise BadInput("This model has no effects: make it with mmtfl cv, which estimates them.")
+    sites = None if feature is None else task_effect_rows(fitted, feature, coverage)
     if output is not None:
-        averages = None if effects is None else effects.rows
-        return _write(averages if sites is None else sites, output, talk)
+        from pandas import DataFrame
+
+        rows = effects.rows if sites is None else sites
+        write_table(DataFrame(rows), output, force=talk.force)
+        talk.written(output, f" ({count(len(rows), 'row')})", rows=len(rows))
+        return 0
     if talk.json:
         found = {} if effects is None else {"effects": effects.rows}
         found |= {} if sites is None else {"task_effects": sites}
@@ -107,26 +113,6 @@ def inspect(
 
 
 # -- effects -------------------------------------------------------------------------------------------------
-
-
-def _effects_by_task(fitted: Any, feature: str, coverage: float) -> list[dict[str, Any]]:
-    """Rows of `task_effects`."""
-    from mmtfl.inference.effect_table import task_effect_rows
-
-    if "effects_" not in vars(fitted):
-        raise BadInput(_NO_EFFECTS)
-    return task_effect_rows(fitted, feature, coverage)
-
-
-def _write(rows: list[dict[str, Any]] | None, output: Path, talk: FileOptions) -> int:
-    """Write the table that would be shown."""
-    from pandas import DataFrame
-
-    if rows is None:
-        raise BadInput(_NO_EFFECTS)
-    write_table(DataFrame(rows), output, force=talk.force)
-    talk.written(output, f" ({count(len(rows), 'row')})", rows=len(rows))
-    return 0
 
 
 def _print_effects(summary: Any, effects: Any, coverage: float, top: int) -> None:

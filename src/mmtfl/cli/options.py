@@ -1,7 +1,6 @@
 """Options that several commands have in common, and how their values are read and checked."""
 
 import logging
-import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -26,8 +25,7 @@ SWITCH = Parameter(negative=(), show_default=False)
 # a lone hyphen is stdout; other names that begin with one are refused as options gone astray
 TARGET_FILE = Parameter(name=["-o", "--output"], group=OUTPUT, allow_leading_hyphen=True)
 
-_THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
-_LEAST = {"repeats": 1, "folds": 2, "seed": 0, "jobs": 1}
+_LEAST = {"repeats": 1, "folds": 2, "seed": 0, "jobs": 1, "workers": 1}
 
 
 @Parameter(name="*", group=TABLE)
@@ -273,8 +271,7 @@ class ScaleOptions:
         """Refuse options that contradict each other or the file, before anything is started or read."""
         if self.workers is not None and self.dask != "local":
             raise BadInput("--workers goes with --dask local: a scheduler has the workers it has.")
-        if self.workers is not None and self.workers < 1:
-            raise BadInput(f"--workers must be at least 1, got {self.workers}.")
+        check_counts(workers=self.workers)
         if self.checkpoint is not None:
             if self.checkpoint.resolve() == output.resolve():
                 raise BadInput(f"{str(output)!r} is both the model and the checkpoint: give them two names.")
@@ -373,12 +370,6 @@ def named_values(
         if not (name and text):
             raise BadInput(f"{option} {word!r} is {expected}.")
     return found
-
-
-def use_one_thread() -> None:
-    """Hold numeric libraries to one thread, here and in processes started later; before they are imported."""
-    for variable in _THREADS:
-        os.environ[variable] = "1"
 
 
 def check_counts(**counts: int | None) -> None:

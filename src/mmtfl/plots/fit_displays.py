@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
@@ -418,11 +419,9 @@ def _curves(
     """
     mean = table["mean_test_score"]
     folds = np.column_stack([column for name, column in table.items() if name.startswith("split")])
-    n_known = np.count_nonzero(np.isfinite(folds), axis=1)
-    both = np.isfinite(folds) & np.isfinite(mean)[:, None]
-    apart = np.subtract(folds, mean[:, None], out=np.zeros(folds.shape), where=both)
-    variance = np.sum(apart**2, axis=1) / np.where(n_known > 1, n_known - 1, np.nan)
-    error = np.sqrt(variance / np.maximum(n_known, 1))
+    folds = np.where(np.isfinite(folds), folds, np.nan)
+    with warnings.catch_warnings(action="ignore"):  # of one fold nothing is known
+        error = np.nanstd(folds, axis=1, ddof=1) / np.sqrt(np.count_nonzero(~np.isnan(folds), axis=1))
     curves = []
     for value in dict.fromkeys(group.tolist()):
         rows = np.flatnonzero((group == value) & ~np.isnan(mean))  # else it was not scored on all folds

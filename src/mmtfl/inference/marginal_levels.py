@@ -158,8 +158,8 @@ def fit_levels(
     """
     rows = rows.compressed()
     shift, point, df = np.zeros(rows.n_tasks), np.array([_overall_level(rows), 0.0]), 0.0
-    near = {"near": _ROUGHLY} if rough else {}
-    how: dict[str, Any] = dict(near)
+    near: dict[str, Any] = {"near": _ROUGHLY} if rough else {}
+    how = dict(near)
     for _ in range(_ROUNDS if n_nodes == NODES else _QUICK_ROUNDS):
         point = least(Marginal(rows, shift, n_nodes), point, *_BOUNDS, **near)
         tau = _spread(point, df, rows.n_tasks)

@@ -99,6 +99,8 @@ def test_every_method_is_fitted_predicted_and_inspected(table, capsys, method, k
         else (found["prediction"] == found["stay"]).mean()
     )
     assert good > 0.6
+    if kind == "classes":  # the probability is that of the second class
+        assert ((found["probability"] > 0.5) == (found["prediction"] == "short")).all()
     shown = run(["inspect", table / "m.mmtfl"], capsys).out
     assert f"--method {method}" in shown and "Bern" in shown
 

@@ -86,7 +86,7 @@ def hint(bend, seed, loss="squared", own=False):
 
 def test_straight_effects_seldom_hint_at_curves():
     said = [hint(0.0, seed) for seed in range(60)]
-    assert 0 < sum(said) <= 14  # 60 at 0.15 have 14 or fewer with probability 0.97
+    assert 0 < sum(said) <= 7  # 6 are expected of 60 at 0.1
 
 
 @pytest.mark.parametrize(("loss", "own"), [("squared", False), ("squared", True), ("poisson", False)])

@@ -95,8 +95,8 @@ def test_a_row_is_tested_after_all_rows_of_its_task_that_are_trained_on(first):
             assert train[task[train] == label].max() < test[task[test] == label].min()
     tested = np.concatenate([test for _, test in parts])
     assert len(np.unique(tested)) == len(tested)
-    share = 0.5 if first else 0.8
-    assert abs(len(tested) / 80 - share) < 0.1
+    share = 0.45 if first else 0.75  # a little less than asked for: small tasks are tested late
+    assert abs(len(tested) / 80 - share) < 0.03
 
 
 def test_small_tasks_are_tested_late_and_single_rows_never():

@@ -9,8 +9,6 @@ from mmtfl.datasets import make_d1, make_d2, make_tasks
 PATTERNS = ["shared", "partial", "staircase", "outlier"]
 
 
-def rows_of(data, t):
-    return data.X[data.task == t], data.y[data.task == t]
 
 
 def test_d1_has_60_features_used_by_all_and_40_by_none():

@@ -19,7 +19,6 @@ rng = np.random.default_rng(0)
 X, task = rng.normal(size=(60, 5)), np.repeat([0, 1, 2], 20)
 y = X[:, 0] + rng.normal(size=60)
 """
-FIT = DATA + "print(MMTFLRegressor(alpha=0.05).fit(X, y, task=task).coef_.tobytes().hex())"
 
 
 def blas_threads():

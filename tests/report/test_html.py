@@ -25,7 +25,6 @@ from mmtfl.tables.recipe import TableRecipe
 from report.reports import HOSTILE, hostile_model, hostile_problem, large_model
 
 VOID = {"meta", "input", "br", "link", "img"}
-RAW = {"script", "style"}
 
 
 class Tree(HTMLParser):

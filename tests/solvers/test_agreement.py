@@ -147,9 +147,6 @@ def test_same_bits_for_any_number_of_threads_and_with_an_engine(p, k, pooling, l
 TOL = 1e-8
 
 
-def power(p, k):
-    """r = p e, the degree of the penalty in A."""
-    return k if np.isinf(p) else p if np.isinf(k) else p * k / (p + k)
 
 
 def run(problem, p, k, alpha, **options):

@@ -9,8 +9,6 @@ from mmtfl.datasets import make_d1, make_d2, make_tasks
 PATTERNS = ["shared", "partial", "staircase", "outlier"]
 
 
-
-
 def test_d1_has_60_features_used_by_all_and_40_by_none():
     data = make_d1(random_state=0)
     assert data.X.shape == (2000, 100)

@@ -147,8 +147,6 @@ def test_same_bits_for_any_number_of_threads_and_with_an_engine(p, k, pooling, l
 TOL = 1e-8
 
 
-
-
 def run(problem, p, k, alpha, **options):
     return problem.solve(make_penalty(p, k, alpha), tol=TOL, **options)
 

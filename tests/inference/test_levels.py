@@ -193,3 +193,12 @@ def test_levels_of_slopes_that_have_run_away_are_finite():
     rows = TaskRows(Poisson(), y, np.ones(60), 150.0 * rng.normal(size=60), offsets)
     found = fit_levels(rows, rng.normal(size=(12, 2)))
     assert np.isfinite([found.common, found.spread, *found.levels, *found.effects]).all()
+
+
+def test_levels_that_are_told_by_far_more_than_others_are_finite():
+    columns = np.array(
+        [[-0.088, -0.228, -1.0, 0.714], [1.266, 1.323, 1.366, 0.7], [-1.178, -1.095, -0.366, -1.414]]
+    )
+    told = np.array([2e8, 1.4e12, 4e-8])
+    found = NormalLevels(columns, told).fit(np.array([-0.1, 1.09, 0.15]), 1e-4)
+    assert np.isfinite([found.common, found.common_error, found.spread, *found.levels]).all()

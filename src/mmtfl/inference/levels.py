@@ -102,8 +102,7 @@ class Factor:
         turned, ones = self.vectors.T @ scaled, self.vectors.T @ self.root
         squares = np.sum(scaled**2, axis=0) - c @ turned**2
         crossed = self.root @ scaled - (c * ones) @ turned
-        least = np.finfo(float).eps * np.sum(self.root**2)  # what rounding may leave of it
-        total = np.maximum(np.sum(self.root**2) - c @ ones**2, least)[:, None]
+        total = self.at_least_rounding(np.sum(self.root**2) - c @ ones**2)[:, None]
         fit = np.maximum(squares - crossed**2 / total, 0.0)
         size = np.sum(np.log1p(kappas[:, None] * self.values), axis=1)[:, None] + np.log(total)
         size = size - 2.0 * np.sum(np.log(self.root)) + (len(self.root) - 1) * np.log(noise)
@@ -133,6 +132,10 @@ class Factor:
         scaled = v * self.root[:, None]
         turned = self._share(kappa)[:, None] * (self.vectors.T @ scaled)
         return (scaled - self.vectors @ turned) * self.root[:, None]
+
+    def at_least_rounding(self, total: Any) -> Any:
+        """The weight of the common level, which rounding may leave below zero."""
+        return np.maximum(total, np.finfo(float).eps * np.sum(self.root**2))
 
     def _share(self, kappa):
         return kappa * self.values / (1.0 + kappa * self.values)
@@ -202,7 +205,7 @@ class NormalLevels:
             common=float(common[0]), spread=float(np.sqrt(noise * rho)), noise=float(np.sqrt(noise)),
             effects=share * (W.T @ rest)[:, 0], prior_spread=float(np.sqrt(noise * share)),
             factor=np.sqrt(share) * _root(P, W, ones, factor, kappa),
-            common_error=float(np.sqrt(noise / max(ones.sum(), np.finfo(float).eps * np.sum(factor.root**2)))), levels=levels - rest[:, 0] / self.n,
+            common_error=float(np.sqrt(noise / factor.at_least_rounding(ones.sum()))), levels=levels - rest[:, 0] / self.n,
             tested=effect, errors=error, p=p, p_spread=p_spread,
         )  # fmt: skip
 

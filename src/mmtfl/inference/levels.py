@@ -133,7 +133,7 @@ class Factor:
         turned = self._share(kappa)[:, None] * (self.vectors.T @ scaled)
         return (scaled - self.vectors @ turned) * self.root[:, None]
 
-    def at_least_rounding(self, total: Any) -> Any:
+    def at_least_rounding(self, total: np.ndarray | float) -> np.ndarray:
         """The weight of the common level, which rounding may leave below zero."""
         return np.maximum(total, np.finfo(float).eps * np.sum(self.root**2))
 
@@ -205,7 +205,8 @@ class NormalLevels:
             common=float(common[0]), spread=float(np.sqrt(noise * rho)), noise=float(np.sqrt(noise)),
             effects=share * (W.T @ rest)[:, 0], prior_spread=float(np.sqrt(noise * share)),
             factor=np.sqrt(share) * _root(P, W, ones, factor, kappa),
-            common_error=float(np.sqrt(noise / factor.at_least_rounding(ones.sum()))), levels=levels - rest[:, 0] / self.n,
+            common_error=float(np.sqrt(noise / factor.at_least_rounding(ones.sum()))),
+            levels=levels - rest[:, 0] / self.n,
             tested=effect, errors=error, p=p, p_spread=p_spread,
         )  # fmt: skip
 

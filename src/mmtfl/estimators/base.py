@@ -8,12 +8,12 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from mmtfl.estimators import inputs
+from mmtfl.estimators.feature_use import Results
 from mmtfl.estimators.fit_warnings import warn_of_fit, warn_of_one_value
 from mmtfl.estimators.fitted_curves import split_curves
 from mmtfl.estimators.parameters import CommonParameters
 from mmtfl.estimators.prediction import averaged_over_levels, predict
 from mmtfl.estimators.prepared import Prepared
-from mmtfl.estimators.results import Results
 from mmtfl.estimators.shrunk_levels import HasLevels
 from mmtfl.inference.learn_effects import learn_effects
 from mmtfl.model_selection.metrics import mean_task_score

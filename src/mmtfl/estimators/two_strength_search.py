@@ -22,10 +22,10 @@ from sklearn.utils.metaestimators import available_if
 
 from mmtfl.estimators.classification import TaskClassifier
 from mmtfl.estimators.cross_validated import CV, Search, heldout_errors, read_grid, search_settings
+from mmtfl.estimators.feature_use import Results
 from mmtfl.estimators.parameters import COUNT, LEVELS, RATIO, parameter
 from mmtfl.estimators.prepared import Prepared
 from mmtfl.estimators.regression import TaskRegressor
-from mmtfl.estimators.results import Results
 from mmtfl.estimators.two_strengths import AdditiveModel, TwoStrengthModel
 from mmtfl.model_selection.cross_validation import Linear
 from mmtfl.model_selection.staged import grown_scores

@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from mmtfl.errors import require
 from mmtfl.estimators.base import TaskModel
-from mmtfl.estimators.results import KINDS, feature_use
+from mmtfl.estimators.feature_use import KINDS, feature_use
 
 # Okabe and Ito's palette without yellow and sky blue, which are too pale for lines on white
 BLUE, VERMILLION, GREEN, ORANGE, PURPLE = "#0072B2", "#D55E00", "#009E73", "#E69F00", "#CC79A7"

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from mmtfl.estimators.results import KINDS, MEANINGS
+from mmtfl.estimators.feature_use import KINDS, MEANINGS
 from mmtfl.plots import figures
 from mmtfl.wording import count
 

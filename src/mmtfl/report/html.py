@@ -15,8 +15,8 @@ import numpy as np
 
 import mmtfl
 from mmtfl.errors import require
+from mmtfl.estimators.feature_use import KINDS, MEANINGS
 from mmtfl.estimators.fitted_curves import shapes
-from mmtfl.estimators.results import KINDS, MEANINGS
 from mmtfl.inference.heldout_errors import reliability
 from mmtfl.persistence.files import check_target, write_text
 from mmtfl.plots import CurveDisplay, HistoryDisplay, SearchDisplay

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import is_classifier
 
-from mmtfl.estimators.results import (
+from mmtfl.estimators.feature_use import (
     KINDS,
     FeatureUse,
     Range,

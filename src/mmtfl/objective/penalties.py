@@ -326,10 +326,6 @@ class RowPower(RowPenalty):
 
     k: float = 1.0  # type: ignore[misc]
 
-    def __post_init__(self) -> None:
-        row_sizes.check_exponents(self.p, self.k)
-        check_pooling(self.p, self.pooling, self.known)
-
     @cached_property
     def power(self) -> float:  # type: ignore[override]
         """r = pk / (p + k)."""
@@ -416,12 +412,6 @@ class LogRows(RowPenalty):
     k: ClassVar = 0.0
     power: ClassVar = 0.0
 
-    def __post_init__(self) -> None:
-        row_sizes.check_exponents(self.p, 1.0)
-        if math.isinf(self.p):
-            raise ValueError("k='log' needs a finite p: the sum S_j has no limit at p = inf. Try p = 1 or 2.")
-        check_pooling(self.p, self.pooling, self.known)
-
     @property
     def power_near_zero(self) -> float:
         """p: for small rows the logarithm is S / eps."""
@@ -472,9 +462,13 @@ def make_penalty(
     >>> [round(make_penalty(2, 2, 1.0, pooling=theta).value(alike), 4) for theta in (0.0, 0.5, 0.98)]
     [1.4142, 1.0, 0.2]
     """
+    if isinstance(k, str) and k != "log":
+        raise ValueError(f"k must be a positive number or 'log', got {k!r}.")
+    row_sizes.check_exponents(p, 1.0 if isinstance(k, str) else k)
+    check_pooling(p, pooling, known)
     if isinstance(k, str):
-        if k != "log":
-            raise ValueError(f"k must be a positive number or 'log', got {k!r}.")
+        if math.isinf(p):
+            raise ValueError("k='log' needs a finite p: the sum S_j has no limit at p = inf. Try p = 1 or 2.")
         plain: RowPower | LogRows = LogRows(p, alpha, eps=eps, pooling=pooling)
     else:
         plain = RowPower(p, alpha, k, pooling=pooling)

@@ -129,7 +129,8 @@ cdef class Descent:
         if has_room:
             self.storage.begin()
             self.store(0)
-            memcpy(self.origin.at, self.iterates.at, size * sizeof(double))
+            if size > 0:
+                memcpy(self.origin.at, self.iterates.at, size * sizeof(double))
         return has_room
 
     cdef bint settle_and_compare(self, Goal goal) noexcept nogil:

@@ -10,9 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from sklearn.utils._param_validation import (
-    validate_parameter_constraints,
-)
+from sklearn.utils._param_validation import validate_parameter_constraints
 
 import mmtfl
 import mmtfl.datasets
@@ -35,9 +33,6 @@ def parameters(function, kind=None):
     """Names of the parameters without self; of one kind if asked."""
     found = inspect.signature(function).parameters.values()
     return [p.name for p in found if p.name != "self" and kind in (None, p.kind)]
-
-
-# -- names ---------------------------------------------------------------------------------------------------
 
 
 # -- signatures ----------------------------------------------------------------------------------------------

@@ -81,13 +81,7 @@ def test_classes_of_several_targets_keep_their_names(tmp_path, capsys):
     frame["tall"] = np.where(frame["dose"] > 0, "tall", "short")
     frame["size"] = np.where(frame["noise"] > 1, "large", frame["tall"])
     frame.to_csv(tmp_path / "a.csv", index=False)
-    words = [
-        "fit",
-        tmp_path / "a.csv",
-        "-o",
-        tmp_path / "m.mmtfl",
-        "--features age dose --target ill --force",
-    ]
+    words = ["fit", tmp_path / "a.csv", "--features age dose --target ill --force -o", tmp_path / "m.mmtfl"]
     run([*words, "--target old --alpha 0.01"], capsys)
     assert "speak for 'yes' against 'no'" in run(["inspect", tmp_path / "m.mmtfl"], capsys).out
     found = pd.read_csv(io.StringIO(run(["predict", tmp_path / "m.mmtfl", tmp_path / "a.csv"], capsys).out))
@@ -205,7 +199,6 @@ def test_inspect_tells_what_is_shared(folder, capsys):
     assert f" {slopes.mean():.4g} ({slopes.min():.4g} to {slopes.max():.4g}) " in line
     assert "With p = 2 a kept feature is used by every site by construction" in out
     assert any(line.strip().startswith("Århus") for line in out.splitlines())
-    assert "R^2 in the fit" in out and "per standard deviation" in out
 
 
 def test_inspect_shows_the_coefficients_of_a_task(folder, capsys):

@@ -5,11 +5,7 @@ import pytest
 from numpy.testing import assert_allclose
 from sklearn.exceptions import NotFittedError
 
-from mmtfl import (
-    MMTFLClassifierCV,
-    MMTFLRegressor,
-    MMTFLRegressorCV,
-)
+from mmtfl import MMTFLClassifierCV, MMTFLRegressor, MMTFLRegressorCV
 from mmtfl.inference.heldout_errors import half_widths, reliability
 
 

@@ -5,11 +5,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.linear_model import Lasso, LassoCV
 
-from mmtfl import (
-    MMTFLRegressor,
-    MMTFLRegressorCV,
-    SingleTaskRegressorCV,
-)
+from mmtfl import MMTFLRegressor, MMTFLRegressorCV, SingleTaskRegressorCV
 
 INF = float("inf")
 

@@ -6,11 +6,7 @@ import pytest
 import sklearn
 from numpy.testing import assert_array_equal
 from sklearn.metrics import r2_score
-from sklearn.model_selection import (
-    GridSearchCV,
-    KFold,
-    cross_val_predict,
-)
+from sklearn.model_selection import GridSearchCV, KFold, cross_val_predict
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import check_estimator

@@ -6,11 +6,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.linear_model import LinearRegression
 
-from mmtfl import (
-    MMTFLClassifier,
-    MMTFLRegressor,
-    MMTFLRegressorCV,
-)
+from mmtfl import MMTFLClassifier, MMTFLRegressor, MMTFLRegressorCV
 from mmtfl.cli.main import main
 from mmtfl.datasets import make_tasks
 from mmtfl.model_selection import TaskKFold

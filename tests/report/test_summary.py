@@ -7,11 +7,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from mmtfl import (
-    MMTFLClassifierCV,
-    MMTFLRegressor,
-    MMTFLRegressorCV,
-)
+from mmtfl import MMTFLClassifierCV, MMTFLRegressor, MMTFLRegressorCV
 from mmtfl.cli.main import main
 from mmtfl.datasets import make_tasks
 from mmtfl.model_selection.metrics import FEW_ROWS

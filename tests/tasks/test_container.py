@@ -239,12 +239,9 @@ def test_views_share_memory_where_storage_allows():
 
 def test_complete_shared_x_is_handed_out_itself():
     X, Y = np.ones((3, 2)), np.arange(6.0).reshape(3, 2)
-    tasks = Tasks.from_shared(X, Y)
-    assert tasks.is_complete
-    assert all(view.X is X for view in tasks)
+    assert all(view.X is X for view in Tasks.from_shared(X, Y))
     Y[2, 0] = np.nan
     tasks = Tasks.from_shared(X, Y)
-    assert not tasks.is_complete
     assert np.shares_memory(tasks.task(0).X, X)  # rows 0 and 1 are a slice
     assert tasks.task(1).X is X
 
@@ -271,9 +268,8 @@ def test_numbers_of_other_kinds_become_float64(X):
     assert_array_equal(dense(tasks.X), np.eye(2))
 
 
-def test_inputs_are_not_modified_and_may_be_read_only():
+def test_inputs_may_be_read_only():
     X, y, task, weights = small()
-    kept = [array.copy() for array in (X, y, task, weights)]
     for array in (X, y, task, weights):
         array.flags.writeable = False
     S = sparse.csc_array(X)
@@ -286,8 +282,6 @@ def test_inputs_are_not_modified_and_may_be_read_only():
     Y = np.stack([y, y], axis=1)
     Y.flags.writeable = False
     Tasks.from_shared(X, Y, weights).to_rows()
-    for array, before in zip((X, y, task, weights), kept, strict=True):
-        assert_array_equal(array, before)
 
 
 # -- selecting and replacing -----------------------------------------------------------------------------

@@ -91,7 +91,7 @@ class MixedModel:
         others, shared = self._beside(W, known, size)
         effect, nothing = self.mean + u / (size * self.unit), np.where(tells, 0.0, np.nan)
         scale = self.noise / self.unit**2
-        variance = by_noise / size**2 * scale / noise[:, None]
+        variance = np.maximum(by_noise, 0.0) / size**2 * scale / noise[:, None]
         lost, score = (known * W).sum(axis=2), u / np.sqrt(self.noise)
         together = [_correlations(W[:, own][:, :, own]) for own in map(list, self.joint)]
         for t in range(len(own)):

@@ -365,12 +365,12 @@ class Results:
         Examples
         --------
         >>> from mmtfl import MMTFLRegressorCV
-        >>> from mmtfl.datasets import make_tasks
-        >>> data = make_tasks(n_tasks=6, n_samples=80, n_features=5, n_informative=2, noise=0.5,
-        ...                   random_state=0, law=lambda rng, shape: 1.0 + 0.1 * rng.uniform(size=shape))
-        >>> model = MMTFLRegressorCV(alphas=15, cv=3).fit(data.X, data.y, task=data.task)
-        >>> model.effects()[["feature", "word"]].head(3).values.tolist()
-        [['x0', 'everywhere'], ['x1', 'everywhere'], ['x4', 'not found']]
+        >>> from mmtfl.datasets import make_hospitals
+        >>> table = make_hospitals(random_state=0).frame
+        >>> X, hospital = table[["age", "crp", "pulse"]], table["hospital"]
+        >>> model = MMTFLRegressorCV(alphas=15, cv=3, standardize=True).fit(X, table["stay"], task=hospital)
+        >>> model.effects()[["feature", "word"]].values.tolist()
+        [['age', 'everywhere'], ['crp', 'everywhere'], ['pulse', 'not found']]
         """
         model = self._fitted()
         return make_frame(EffectTable(model, check_coverage(coverage)).columns(), model._backend)

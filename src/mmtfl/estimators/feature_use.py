@@ -370,7 +370,7 @@ class Results:
         >>> X, hospital = table[["age", "crp", "pulse"]], table["hospital"]
         >>> model = MMTFLRegressorCV(alphas=15, cv=3, standardize=True).fit(X, table["stay"], task=hospital)
         >>> model.effects()[["feature", "word"]].values.tolist()
-        [['age', 'everywhere'], ['crp', 'everywhere'], ['pulse', 'not found']]
+        [['crp', 'everywhere'], ['age', 'everywhere'], ['pulse', 'not found']]
         """
         model = self._fitted()
         return make_frame(EffectTable(model, check_coverage(coverage)).columns(), model._backend)

@@ -31,7 +31,7 @@ cdef class Path:
     cdef Py_ssize_t n_blocks, n_active, m, known, room
     cdef unsigned char[::1] is_active
     cdef Py_ssize_t[::1] active, rows, own_starts, own_places, own_members
-    cdef Buffer gram, slopes, A, curvature
+    cdef Buffer gram, slopes, A, curvature, matrix
     cdef GramStorage grams
     cdef Storage storage
     cdef Blocks blocks
@@ -48,6 +48,7 @@ cdef class Path:
         self.rows, self.own_members = np.empty(len(members), np.intp), np.arange(len(members))
         self.own_starts, self.own_places = np.zeros((2, self.n_blocks + 1), np.intp)
         self.gram, self.slopes, self.A, self.curvature = Buffer(), Buffer(), Buffer(), Buffer()
+        self.matrix = Buffer()
         nothing = np.zeros(1)
         self.blocks = Blocks(self.own_members, self.own_starts[:1], nothing, self.own_places, nothing)
         self.storage = source.storage
@@ -190,14 +191,13 @@ cdef class Path:
         for a in range(self.m):
             for t in range(T):
                 self.A.at[a * T + t] = self.source.A[self.rows[a], t]
-                self.curvature.at[a * T + t] = self.source.curvature[self.rows[a], t]
         for i in range(self.n_active):
             b = self.active[i]
             self.own_starts[i], self.own_places[i] = place, self.places[b]
             place += self.starts[b + 1] - self.starts[b]
             self.own_starts[i + 1] = place
-            if self.starts[b + 1] - self.starts[b] > 1:
-                self.bound_block(i)
+            if not self.weigh_block(i):
+                return False
         self.known = self.m
         self.blocks.n, self.blocks.n_members, self.blocks.numbers = self.n_active, self.m, numbers
         self.blocks.curvature = self.curvature.at
@@ -222,31 +222,58 @@ cdef class Path:
                 self.slopes.at[t * self.room + a] = self.source.slopes[t, self.rows[a]]
         return True
 
-    cdef void bound_block(self, Py_ssize_t i) noexcept nogil:
-        """Bound the curvature of a block of several rows, task by task.
+    cdef bint weigh_block(self, Py_ssize_t i) noexcept nogil:
+        """The curvature of the entries of a block; False if there is no memory.
 
-        That is the sum over its rows, or by Gram matrices with a diagonal of ones the sum of any row of them,
-        in units of the curvature of each entry.
+        Of several rows it is a bound, task by task: their sum, or by inner products of columns with
+        a square of one a bound on the largest eigenvalue, in units of the curvature of each entry. It is
+        known where the columns are those of the last round.
         """
-        cdef Py_ssize_t T = self.source.n_tasks, first = self.own_starts[i], t, a, b, at
+        cdef Py_ssize_t T = self.source.n_tasks, first = self.own_starts[i], t, a, b
         cdef Py_ssize_t size = self.own_starts[i + 1] - first
         cdef double* L = self.curvature.at + first * T
-        cdef const double* gram
-        cdef double bound, total
+        cdef double bound, product, square
+        cdef bint has_products = True
+        if size > 1 and first < self.known:
+            return True
+        for a in range(size):
+            for t in range(T):
+                L[a * T + t] = self.source.curvature[self.rows[first + a], t]
+        if size == 1:
+            return True
+        if not self.matrix.reserve((T + 2) * size * size):
+            return False
+        for a in range(size if self.grams is None else 0):
+            has_products = has_products and self.storage.products(
+                self.rows[first + a], &self.rows[first], size, self.matrix.at + (a * T + 2 * size) * size
+            )
         for t in range(T):
             bound = 0.0
-            gram = self.gram.at + (t if self.source.n_grams > 1 else 0) * self.room * self.room
             for a in range(size):
-                total, at = 0.0, (first + a) * self.room + first
-                for b in range(size if self.grams is not None else 0):
-                    if L[a * T + t] * L[b * T + t] > 0.0:
-                        total += fabs(gram[at + b]) / sqrt(L[a * T + t] * L[b * T + t])
-                bound = max(bound, total) if self.grams is not None else bound + L[a * T + t]
+                bound += L[a * T + t]
+                for b in range(size if has_products else 0):
+                    square = L[a * T + t] * L[b * T + t]
+                    product = self.product_in_block(i, a, b, t)
+                    self.matrix.at[a * size + b] = product / sqrt(square) if square > 0.0 else 0.0
+            if has_products:
+                bound = bound_on_eigenvalues(self.matrix.at, self.matrix.at + size * size, size)
             for a in range(size):
-                if self.grams is not None:
+                if has_products:
                     L[a * T + t] *= bound
                 elif L[a * T + t] > 0.0:
                     L[a * T + t] = bound
+        return True
+
+    cdef inline double product_in_block(
+        self, Py_ssize_t i, Py_ssize_t a, Py_ssize_t b, Py_ssize_t t
+    ) noexcept nogil:
+        """The inner product of two columns of a block in one task."""
+        cdef Py_ssize_t first = self.own_starts[i], size = self.own_starts[i + 1] - first
+        if self.grams is None:
+            return self.matrix.at[(a * self.source.n_tasks + 2 * size) * size + b * self.source.n_tasks + t]
+        if self.source.n_grams == 1:
+            t = 0
+        return self.gram.at[(t * self.room + first + a) * self.room + first + b]
 
     cdef double largest_move(self) noexcept nogil:
         """The largest square of a block's move since the source has last advanced."""
@@ -260,3 +287,23 @@ cdef class Path:
                     moved += self.source.curvature[self.rows[a], t] * change * change
             largest = max(largest, moved)
         return largest
+
+
+cdef double bound_on_eigenvalues(double* G, double* power, Py_ssize_t n) noexcept nogil:
+    """A bound on the eigenvalues of a symmetric matrix, which is destroyed, by its fourth power."""
+    cdef Py_ssize_t a, b, k
+    cdef double total, largest = 0.0
+    for _ in range(2):
+        for a in range(n):
+            for b in range(n):
+                total = 0.0
+                for k in range(n):
+                    total += G[a * n + k] * G[b * n + k]
+                power[a * n + b] = total
+        G, power = power, G
+    for a in range(n):
+        total = 0.0
+        for b in range(n):
+            total += fabs(G[a * n + b])
+        largest = max(largest, total)
+    return sqrt(sqrt(largest))

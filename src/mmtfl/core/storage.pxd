@@ -17,6 +17,7 @@ cdef class Storage:
         self, const double* state, const double* change, const Py_ssize_t* rows, Py_ssize_t n
     ) noexcept nogil
     cdef void begin(self) noexcept nogil
+    cdef bint products(self, Py_ssize_t j, const Py_ssize_t* others, Py_ssize_t n, double* out) noexcept nogil
 
 
 cdef class GramStorage(Storage):

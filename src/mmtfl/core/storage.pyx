@@ -43,6 +43,12 @@ cdef class Storage:
         """The model at a state, up to a constant; its n rows have changed by `change` since `begin`."""
         return 0.0
 
+    cdef bint products(
+        self, Py_ssize_t j, const Py_ssize_t* others, Py_ssize_t n, double* out
+    ) noexcept nogil:
+        """Inner products (n, n_tasks) of column j with others; False where they would take long."""
+        return False
+
 
 cdef inline void subtract(double* state, const double* column, double change, Py_ssize_t n) noexcept nogil:
     cdef Py_ssize_t i
@@ -124,6 +130,18 @@ cdef class ColumnStorage(Storage):
         cdef Py_ssize_t t
         for t in range(self.n_tasks):
             slopes[t] = product(column + self.start[t], self.state + self.begin_at[t], self.length[t])
+
+    cdef bint products(
+        self, Py_ssize_t j, const Py_ssize_t* others, Py_ssize_t n, double* out
+    ) noexcept nogil:
+        """Of columns that are centred and scaled beforehand."""
+        cdef Py_ssize_t k, t
+        for k in range(n if not self.is_weighted else 0):
+            for t in range(self.n_tasks):
+                out[k * self.n_tasks + t] = product(
+                    &self.x[j, self.start[t]], &self.x[others[k], self.start[t]], self.length[t]
+                )
+        return not self.is_weighted
 
     cdef void move(self, Py_ssize_t j, const double* change) noexcept nogil:
         cdef const double* column = &self.x[self.features[j] if self.features != NULL else j, 0]

@@ -195,3 +195,14 @@ def test_a_task_in_which_a_feature_is_constant_does_not_use_it_though_pooling_gi
     assert model.coef_[2, 0] != 0.0
     first = model.summary().set_index("feature").loc["x0"]
     assert (first["n_tasks"], first["n_possible"], first["kind"]) == (3, 3, "shared")
+
+
+def test_columns_in_float32_that_are_far_from_zero_have_the_intercepts_of_float64():
+    rng, task = np.random.default_rng(0), np.repeat([0, 1, 2], 30)
+    X = (np.round(2.0 * rng.normal(size=(90, 3))) + 1e7).astype(np.float32)  # their spacing is one
+    y = (X.astype(float) - 1e7) @ [1.0, 0.0, -1.0] + 0.1 * rng.normal(size=90)
+    one, other = (MMTFLRegressor(alpha=1e-3).fit(rows, y, task=task) for rows in (X, X.astype(float)))
+    assert_allclose(one.coef_, other.coef_, rtol=1e-9)
+    assert_allclose(
+        one.predict(X.astype(float), task=task), other.predict(X.astype(float), task=task), atol=1e-5
+    )

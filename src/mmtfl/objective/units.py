@@ -164,6 +164,7 @@ def column_levels(tasks: Tasks) -> np.ndarray | None:
             levels[:, some] = np.where(varies, _where_far(low + high, high - low), 0.0)
     if not levels.any():
         return None
+    levels = levels.astype(tasks.X.dtype).astype(float)  # as they are taken off, which intercepts make good
     return np.repeat(levels, tasks.n_tasks, axis=0) if tasks.rows is not None else levels
 
 

@@ -10,7 +10,7 @@ import mmtfl
 from cli.typed import refusal, run
 from mmtfl.cli.compare import _sentence
 from mmtfl.datasets.simulate import make_tasks
-from mmtfl.report import methods
+from mmtfl.report import rivals
 from mmtfl.report.evaluation import standings
 from report.test_judging import heldout
 
@@ -22,8 +22,8 @@ SHORT = "--repeats 2 --jobs 1"
 def table(tmp_path, monkeypatch):
     for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
         monkeypatch.setenv(variable, "1")
-    monkeypatch.setattr(methods, "LEAVES", (4,))
-    monkeypatch.setattr(methods, "TREES", (40,))
+    monkeypatch.setattr(rivals, "LEAVES", (4,))
+    monkeypatch.setattr(rivals, "TREES", (40,))
     data = make_tasks(4, 40, 5, n_informative=2, noise=0.3, random_state=0)
     frame = pd.DataFrame(data.X, columns=list("abcde"))
     frame["site"] = np.array(["Aker", "Bern", "Cork", "Dijon"])[data.task]

@@ -15,8 +15,8 @@ def close_figures():
 @pytest.fixture(autouse=True, scope="session")
 def small_trees():
     """Boosted trees without a grid: most of the time of a report."""
-    from mmtfl.report import methods
+    from mmtfl.report import rivals
 
-    before, methods.LEAVES, methods.TREES = (methods.LEAVES, methods.TREES), (4,), (40,)
+    before, rivals.LEAVES, rivals.TREES = (rivals.LEAVES, rivals.TREES), (4,), (40,)
     yield
-    methods.LEAVES, methods.TREES = before
+    rivals.LEAVES, rivals.TREES = before

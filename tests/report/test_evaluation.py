@@ -12,7 +12,7 @@ from mmtfl.datasets import make_tasks
 from mmtfl.model_selection import TaskKFold
 from mmtfl.report import evaluation as evaluation_module
 from mmtfl.report.evaluation import evaluate
-from mmtfl.report.methods import Rows
+from mmtfl.report.rivals import Rows
 from models import data_of, fitted
 
 SIZE = {"n_tasks": 4, "n_samples": 30, "n_features": 8, "n_informative": 3, "noise": 0.5, "random_state": 0}

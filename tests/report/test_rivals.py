@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose
 from scipy import sparse
 from sklearn.linear_model import RidgeCV
 
-from mmtfl.report.methods import RIVALS, STRENGTHS, Rows, fit_separate
+from mmtfl.report.rivals import RIVALS, STRENGTHS, Rows, fit_separate
 
 
 def predictions(fit, X, y, task, kind):

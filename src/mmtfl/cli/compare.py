@@ -82,7 +82,7 @@ def compare(
     from joblib import cpu_count
 
     from mmtfl.report.evaluation import predict_held_out, splits, standings
-    from mmtfl.report.methods import USUAL, methods_for_new_tasks, methods_of_table
+    from mmtfl.report.rivals import USUAL, methods_for_new_tasks, methods_of_table
 
     scales: dict[str, Any] = {"standardize": True, "scale_targets": True, "folds": folds}
     make_methods = methods_for_new_tasks if leave_task_out else methods_of_table
@@ -133,7 +133,7 @@ def _rows(training: Training, kind: str) -> Any:
     """The table as rows of tasks; at least two tasks are needed."""
     import numpy as np
 
-    from mmtfl.report.methods import Rows
+    from mmtfl.report.rivals import Rows
 
     X, y = np.asarray(training.X, dtype=float), np.asarray(training.y)
     if training.classify and y.ndim == 1:  # those of several targets are 0 and 1 already

@@ -25,7 +25,7 @@ from mmtfl.estimators.search import TaskSearch
 from mmtfl.estimators.two_strength_search import TwoStrengthCV
 from mmtfl.model_selection.splitting import TaskKFold, TaskTimeSplit
 from mmtfl.report.judging import HeldOut, Paired
-from mmtfl.report.methods import RIVALS, Fold, Method, Predict, Rows, fitted_to, kind_of_targets
+from mmtfl.report.rivals import RIVALS, Fold, Method, Predict, Rows, fitted_to, kind_of_targets
 
 MOST_ENTRIES = 1_000_000  # of X that the models are refitted on: about a minute
 MOST_TUNED = 200_000  # of X that a search is made again on: about half a minute too
@@ -244,7 +244,7 @@ def evaluate(
 
     Folds are those of `TaskKFold` with 3 splits. A search is made again in every training part, over 20
     strengths and with 3 folds; another model keeps the strengths it was given. The rivals are scikit-learn's
-    (`mmtfl.report.methods`). Where X has more than 200 000 entries (80 000 for classes) a search is not made
+    (`mmtfl.report.rivals`). Where X has more than 200 000 entries (80 000 for classes) a search is not made
     again: its choice is kept, which favours it if it was made with these rows. Where X has more than a
     million entries, nothing is refitted.
 

@@ -25,7 +25,7 @@ from mmtfl.plots.fit_displays import above_last, search_curves
 from mmtfl.plots.sharing_map import order_features, order_tasks
 from mmtfl.report import sentences
 from mmtfl.report.evaluation import TITLES, Evaluation, evaluate
-from mmtfl.report.methods import N_FOLDS, kind_of_targets
+from mmtfl.report.rivals import N_FOLDS, kind_of_targets
 from mmtfl.report.sentences import EffectPage, number, score, shortened
 from mmtfl.report.summary import ModelSummary, describe
 from mmtfl.wording import renamed

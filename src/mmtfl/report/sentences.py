@@ -17,7 +17,7 @@ from mmtfl.inference.words import READING
 from mmtfl.objective.losses import Loss
 from mmtfl.report.evaluation import Evaluation
 from mmtfl.report.judging import FEW_ROWS, LEVEL, HeldOut, Paired
-from mmtfl.report.methods import RIVALS
+from mmtfl.report.rivals import RIVALS
 from mmtfl.report.summary import ModelSummary, Noun
 from mmtfl.wording import count, with_article
 

@@ -16,6 +16,7 @@ from mmtfl.core.storage cimport Buffer, GramStorage, Storage
 
 cdef double MOSTLY = 0.7  # blocks at work are forgotten when a smaller share of them is kept
 cdef double INEXACT = 3e-3  # sweeps on a Newton model end at this share of the last one's move, squared
+cdef Py_ssize_t SMALL = 32  # rows of a block up to which powers of its Gram matrices cost little
 cdef double FIRST = 100.0  # and on the first model of a penalty at so many tolerances
 
 
@@ -227,13 +228,13 @@ cdef class Path:
 
         Of several rows it is a bound, task by task: their sum, or by inner products of columns with
         a square of one a bound on the largest eigenvalue, in units of the curvature of each entry. It is
-        known where the columns are those of the last round.
+        known where the columns are those of the last round. Of large blocks it is a rough one.
         """
         cdef Py_ssize_t T = self.source.n_tasks, first = self.own_starts[i], t, a, b
         cdef Py_ssize_t size = self.own_starts[i + 1] - first
         cdef double* L = self.curvature.at + first * T
         cdef double bound, product, square
-        cdef bint has_products = True
+        cdef bint is_small = size <= SMALL, has_products = is_small or self.grams is not None
         if size > 1 and first < self.known:
             return True
         for a in range(size):
@@ -241,9 +242,9 @@ cdef class Path:
                 L[a * T + t] = self.source.curvature[self.rows[first + a], t]
         if size == 1:
             return True
-        if not self.matrix.reserve((T + 2) * size * size):
+        if not self.matrix.reserve((T + 2 if is_small else 2) * size * size):
             return False
-        for a in range(size if self.grams is None else 0):
+        for a in range(size if self.grams is None and is_small else 0):
             has_products = has_products and self.storage.products(
                 self.rows[first + a], &self.rows[first], size, self.matrix.at + (a * T + 2 * size) * size
             )
@@ -256,7 +257,9 @@ cdef class Path:
                     product = self.product_in_block(i, a, b, t)
                     self.matrix.at[a * size + b] = product / sqrt(square) if square > 0.0 else 0.0
             if has_products:
-                bound = bound_on_eigenvalues(self.matrix.at, self.matrix.at + size * size, size)
+                bound = bound_on_eigenvalues(
+                    self.matrix.at, self.matrix.at + size * size, size, 2 if is_small else 0
+                )
             for a in range(size):
                 if has_products:
                     L[a * T + t] *= bound
@@ -289,11 +292,13 @@ cdef class Path:
         return largest
 
 
-cdef double bound_on_eigenvalues(double* G, double* power, Py_ssize_t n) noexcept nogil:
-    """A bound on the eigenvalues of a symmetric matrix, which is destroyed, by its fourth power."""
+cdef double bound_on_eigenvalues(
+    double* G, double* power, Py_ssize_t n, Py_ssize_t n_squarings
+) noexcept nogil:
+    """A bound on the eigenvalues of a symmetric matrix, squared so often, by the sums of its rows."""
     cdef Py_ssize_t a, b, k
     cdef double total, largest = 0.0
-    for _ in range(2):
+    for _ in range(n_squarings):
         for a in range(n):
             for b in range(n):
                 total = 0.0
@@ -306,4 +311,6 @@ cdef double bound_on_eigenvalues(double* G, double* power, Py_ssize_t n) noexcep
         for b in range(n):
             total += fabs(G[a * n + b])
         largest = max(largest, total)
-    return sqrt(sqrt(largest))
+    for _ in range(n_squarings):
+        largest = sqrt(largest)
+    return largest
